@@ -166,6 +166,22 @@ bool choose_entry(View image, int architecture, FatEntry* out, bool* unreadable)
   return !*unreadable;
 }
 
+bool ptx_entry(View image, int architecture, FatEntry* out) {
+  Found best{};
+  int best_rank = 0;
+  each_entry(image, [&](const Found& found) {
+    if (found.entry.kind != kPtx) return;
+    const int runs = rank(found.entry, architecture);
+    const int r = runs ? 20000 + runs : 10000 - static_cast<int>(std::min<uint32_t>(found.entry.architecture, 9999));
+    if (r <= best_rank) return;
+    best_rank = r;
+    best = found;
+  });
+  if (!best_rank) return false;
+  *out = unpacked(best);
+  return !out->bytes.empty();
+}
+
 bool nth_entry(View image, int architecture, size_t nth, FatEntry* out) {
   std::vector<std::pair<int, Found>> order;
   each_entry(image, [&](const Found& found) {

@@ -44,6 +44,8 @@ const void* unwrapped(View wrapper);
 // The entry that the driver would load on `architecture`: false when none runs there, or it cannot be unpacked
 // (`*unreadable`).
 bool choose_entry(View image, int architecture, FatEntry* entry, bool* unreadable);
+// The newest PTX that runs on `architecture`, else the oldest there is; false: none, or it cannot be unpacked.
+bool ptx_entry(View image, int architecture, FatEntry* entry);
 // Entry number `nth` in the order in which they tell most of a kernel on `architecture`; false past the last. An entry
 // that cannot be unpacked is empty.
 bool nth_entry(View image, int architecture, size_t nth, FatEntry* entry);

@@ -116,6 +116,20 @@ ImageState read_image(View image, int architecture, Image* out) {
   return ImageState::good;
 }
 
+bool read_ptx_text(View image, int architecture, PtxText* out) {
+  const auto take_text = [out](const uint8_t* data, size_t size) {
+    const auto* const begin = reinterpret_cast<const char*>(data);
+    out->text.assign(begin, strnlen(begin, size));
+  };
+  FatEntry entry;
+  out->packed = is_fat_binary(image);
+  if (is_ptx(image))
+    take_text(image.data, image.size);
+  else if (out->packed && ptx_entry(image, architecture, &entry))
+    take_text(entry.bytes.data(), entry.bytes.size());
+  return !out->text.empty();
+}
+
 bool read_kernel(View image, int architecture, std::string_view name, KernelFacts* out) {
   if (name.empty()) return false;
   if (is_fat_binary(image)) {

@@ -92,6 +92,15 @@ View image_at(const void* data, size_t most = SIZE_MAX);
 // driver would load is read.
 ImageState read_image(View image, int architecture, Image* out);
 
+// The text of an image's PTX: for the device, else for another one. `packed`: out of a fat binary, where comments are
+// left out.
+struct PtxText {
+  std::string text;
+  bool packed = false;
+};
+// False: it has none.
+bool read_ptx_text(View image, int architecture, PtxText* out);
+
 // One kernel, as cheaply as the format allows. Of a fat binary the machine code for the device is read, else that for
 // another device, else PTX. What a kernel does with its parameters is much the same in all of them.
 bool read_kernel(View image, int architecture, std::string_view name, KernelFacts* out);

@@ -96,6 +96,10 @@ void RehearseOptions::declare_what_is_not_computed(CLI::App& app) {
                fmt::format("end the program, with exit status {}, where the host first reads what was not computed",
                            simulate::kNotComputed))
       ->excludes(values_off);
+  app.add_flag("--kernels", kernels,
+               "compute kernels that NVIDIA's compilers have made as well: their licence has a clause on translating "
+               "what they make, so you say so")
+      ->excludes(values_off);
   app.add_flag("--poison", poison, "fill what is not computed with NaN (-1 in whole numbers)")->excludes(values_off);
 }
 
@@ -118,6 +122,7 @@ Launch RehearseOptions::on_simulated_devices(Launch what) const {
   if (keep_going) set("DEVTRACE_SIM_KEEP_GOING", "1");
   if (strict) set("DEVTRACE_SIM_STRICT", "1");
   if (poison) set("DEVTRACE_SIM_POISON", "1");
+  if (kernels) set("DEVTRACE_SIM_KERNELS", "1");
   if (eager) set("TORCHDYNAMO_DISABLE", "1");
   // JAX and TensorFlow would take most of each device's memory at their start, and the host has not that much.
   for (const auto& [key, value] :

@@ -10,7 +10,8 @@ namespace devtrace::cli {
 struct RehearseOptions : ProgramOptions {
   int gpus = 2, hosts = 1, cuda = 0;
   std::string gpu_model, memory, peer, async;
-  bool no_values = false, no_trace = false, eager = false, keep_going = false, strict = false, poison = false;
+  bool no_values = false, no_trace = false, eager = false, keep_going = false, strict = false, poison = false,
+       kernels = false;
 
   // Adds those of the devices; those of ProgramOptions are not among them.
   void declare_devices(CLI::App& app);

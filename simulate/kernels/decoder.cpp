@@ -385,7 +385,11 @@ void Decoder::one(const ptx::Instruction& i) {
   pending_.clear();
   const auto [first, last] = families_of(i.opcode);
   const bool done = std::any_of(first, last, [&](const Family& family) {
-    if (family.decode(*this)) return true;
+    // A variant that has no handler is none that is known.
+    const auto is_step = [](const Step& step) { return step.run || step.flow != Flow::next; };
+    if (i.operands.size() >= family.least && family.decode(*this) &&
+        std::all_of(code_.steps.begin() + static_cast<ptrdiff_t>(before), code_.steps.end(), is_step))
+      return true;
     code_.steps.resize(before);
     pending_.clear();
     return false;

@@ -104,6 +104,7 @@ class Decoder {
 struct Family {
   std::string_view opcode;
   bool (*decode)(Decoder&);
+  size_t least;  // operands
 };
 // Those that know the opcode.
 std::pair<const Family*, const Family*> families_of(std::string_view opcode);

@@ -47,6 +47,10 @@ Block::~Block() {
 Block::Frame* Block::push(const Code& code, Frame* caller) {
   Prepared& prepared = prepared_[&code];
   if (prepared.constants.empty()) {
+    if (code.constant_units * m_.stride > kMostFrames) {
+      m_.fail(FaultKind::stack, m_.alive.begin()->begin);
+      return nullptr;
+    }
     prepared.constants = room(code.constant_units * m_.stride + 16);
     prepared.caches.resize(code.caches);
     fill(code, aligned(prepared.constants), true);

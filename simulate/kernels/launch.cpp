@@ -105,6 +105,15 @@ Result Block::result() const {
 }
 
 Result run(const Program& program, uint32_t function, const Launch& launch, Memory& memory) {
+  constexpr size_t kMostShared = size_t{1} << 20;
+  const uint64_t threads_of_block = uint64_t{launch.block[0]} * launch.block[1] * launch.block[2];
+  if (program.codes[function].shared_bytes + launch.dynamic_shared > kMostShared || threads_of_block > 1024 ||
+      !threads_of_block) {
+    Result none;
+    none.kind = FaultKind::not_computed;
+    none.text = "a block larger than any device's";
+    return none;
+  }
   const uint64_t blocks = uint64_t{launch.grid[0]} * launch.grid[1] * launch.grid[2];
   Grid grid{program,
             function,

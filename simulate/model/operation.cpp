@@ -8,6 +8,7 @@
 #include "simulate/model/asynchronous/schedule.h"
 #include "simulate/model/device.h"
 #include "simulate/model/graph/graph.h"
+#include "simulate/model/kernels/computed.h"
 #include "simulate/model/kernels/fault.h"
 #include "simulate/model/kernels/module.h"
 #include "simulate/model/memory/arena.h"
@@ -126,6 +127,10 @@ bool is_illegal(const Operation& op, const Function& f) {
 CUresult run_kernel(Operation& op) {
   count_launch(op);
   Function* f = op.kernel.func ? function_of(op.kernel.func) : nullptr;  // null: a mathematics library's
+  if (f && may_compute(op, *f)) {
+    if (op.context->sticky || compute_kernel(op, *f)) return CUDA_SUCCESS;
+    values::not_computed_kernel(f->name, why_not_computed(*f));
+  }
   if (!op.in_operator && !op.compute) {
     if (f)
       mark_written(op, *f);
@@ -309,7 +314,11 @@ void count_launch(Operation& op) {
   device(op.context->device).launches.fetch_add(1, std::memory_order_relaxed);
   if (op.in_operator || op.compute || op.deferred) return;
   const Function* f = op.kernel.func ? function_of(op.kernel.func) : nullptr;
-  values::not_computed_kernel(f ? f->name : op.library ? op.library : "of a mathematics library");
+  if (f && may_compute(op, *f)) return;  // it says so itself when it could not be
+  values::not_computed_kernel(f            ? f->name
+                              : op.library ? op.library
+                                           : "of a mathematics library",
+                              f ? why_not_computed(*f) : "");
 }
 
 bool waits_for_others(const Operation& op) {

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <thread>
 
 #include "simulate/settings/identity.h"
 
@@ -54,6 +55,26 @@ void set_async(Settings& s, const char* value) {
     complain("DEVTRACE_SIM_ASYNC", value, "not a number from 0 to 18446744073709551615; streams run at once");
 }
 
+bool is_one(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value && !std::strcmp(value, "1");
+}
+
+void set_kernels(Settings& s) {
+  const char* const values = std::getenv("DEVTRACE_SIM_VALUES");
+  const char* const kernels = std::getenv("DEVTRACE_SIM_KERNELS");
+  if (is_one("DEVTRACE_SIM_KERNELS")) s.kernels = KernelPolicy::all;
+  if ((kernels && !std::strcmp(kernels, "0")) || (values && !std::strcmp(values, "0"))) s.kernels = KernelPolicy::none;
+  if (const char* v = std::getenv("DEVTRACE_SIM_KERNEL_SECONDS")) {
+    const double seconds = std::atof(v);
+    if (seconds > 0)
+      s.kernel_seconds = seconds;
+    else
+      complain("DEVTRACE_SIM_KERNEL_SECONDS", v, "not a number of seconds; 600 stands");
+  }
+  s.kernel_threads = std::clamp(std::thread::hardware_concurrency(), 1u, 16u);
+}
+
 // As the driver reads it: entries up to the first that names no device; "" hides all.
 void read_visible(Settings& s, const char* value) {
   s.visible_count = 0;
@@ -84,11 +105,6 @@ void read_visible(Settings& s, const char* value) {
   }
 }
 
-bool is_one(const char* variable) {
-  const char* value = std::getenv(variable);
-  return value && !std::strcmp(value, "1");
-}
-
 Settings read() {
   Settings s;
   s.gpu_model = find_gpu_model("h100");
@@ -104,6 +120,7 @@ Settings read() {
   s.old_driver = is_one("DEVTRACE_SIM_OLD_DRIVER");
   s.no_faults = is_one("DEVTRACE_SIM_NO_FAULTS");
   s.pageable = is_one("DEVTRACE_SIM_PAGEABLE");
+  set_kernels(s);
   return s;
 }
 

@@ -10,6 +10,13 @@
 
 namespace devtrace::simulate {
 
+// Which kernels are computed by their PTX.
+enum class KernelPolicy : uint8_t {
+  none,
+  others,  // those that no compiler of NVIDIA's has made
+  all,     // --kernels
+};
+
 struct Settings {
   int host = 0;                         // which machine of several, 0–kMaxHosts-1
   int gpus = 1;                         // devices of the machine, 1–16
@@ -24,6 +31,9 @@ struct Settings {
       false;  // DEVTRACE_SIM_NO_FAULTS: a kernel's bad pointers go unnoticed, for tests of what is told before
   std::optional<uint64_t> async;  // DEVTRACE_SIM_ASYNC: the seed of the schedule by which streams run behind the host
   bool pageable = false;          // DEVTRACE_SIM_PAGEABLE: devices reach all of the host's memory
+  KernelPolicy kernels = KernelPolicy::others;  // DEVTRACE_SIM_KERNELS, 0 or 1; none where values are not computed
+  unsigned kernel_threads = 1;                  // of the host, for one launch
+  double kernel_seconds = 600;                  // DEVTRACE_SIM_KERNEL_SECONDS: after which a kernel is ended
 };
 
 // Read once, at the first use of CUDA. A bad value is one line on stderr, and the default stands.

@@ -18,6 +18,7 @@ namespace {
 struct Missing {
   std::mutex mutex;
   std::map<std::string, unsigned long> kernels;  // name as in the image, launches
+  std::map<std::string, std::string> reasons;    // name as in the image
   std::map<std::string, size_t> reached;         // name as in the image, places
   std::map<std::string, std::string> operators;  // name, reason
   pid_t pid = 0;
@@ -55,6 +56,14 @@ std::map<std::string, size_t> places_reached() {
   return found;
 }
 
+std::map<std::string, std::string> reasons() {
+  Missing& all = missing();
+  std::lock_guard lock(all.mutex);
+  std::map<std::string, std::string> found;
+  for (const auto& [name, reason] : all.reasons) found[readable_name(name)] = reason;
+  return found;
+}
+
 void list_not_computed() {
   constexpr size_t kMost = 20;
   if (missing().pid != getpid()) return;  // a forked child: its parent tells
@@ -65,13 +74,17 @@ void list_not_computed() {
   for (const auto& [name, reason] : operators)
     if (said++ < kMost) std::fprintf(stderr, "devtrace:   operator %s: %s\n", name.c_str(), reason.c_str());
   const std::map<std::string, size_t> reached = places_reached();
+  const std::map<std::string, std::string> why = reasons();
   for (const auto& [name, launches] : kernels) {
     if (said++ >= kMost) continue;
     const auto places = reached.find(name);
+    const auto reason = why.find(name);
+    const std::string because = reason == why.end() ? "" : ": " + reason->second;
     const std::string more = places == reached.end() ? ""
                                                      : ", places that it may have written to by addresses in memory: " +
                                                            std::to_string(places->second);
-    std::fprintf(stderr, "devtrace:   kernel %s (launches: %lu%s)\n", name.c_str(), launches, more.c_str());
+    std::fprintf(stderr, "devtrace:   kernel %s (launches: %lu%s)%s\n", name.c_str(), launches, more.c_str(),
+                 because.c_str());
   }
   if (said > kMost) std::fprintf(stderr, "devtrace:   and %zu more\n", said - kMost);
 }
@@ -87,11 +100,12 @@ std::string readable_name(const std::string& mangled) {
   return binary::short_kernel_name(name);
 }
 
-void not_computed_kernel(const std::string& mangled) {
+void not_computed_kernel(const std::string& mangled, const std::string& reason) {
   if (!wanted()) return;
   Missing& all = missing();
   std::lock_guard lock(all.mutex);
   ++all.kernels[mangled];
+  if (!reason.empty()) all.reasons[mangled] = reason;
 }
 
 void not_computed_reached(const std::string& mangled, size_t places) {

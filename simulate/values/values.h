@@ -61,7 +61,7 @@ bool has_torch();
 
 // Something whose result nobody computed: said once at exit, with the others of its kind. `mangled` is a kernel's name
 // in its image, or an operator's with the reason.
-void not_computed_kernel(const std::string& mangled);
+void not_computed_kernel(const std::string& mangled, const std::string& reason = "");
 // In how many places it may have written besides, by addresses that lie in memory.
 void not_computed_reached(const std::string& mangled, size_t places);
 void not_computed_operator(const std::string& name, const std::string& reason);

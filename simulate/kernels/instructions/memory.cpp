@@ -15,12 +15,31 @@ struct Word128 {
 
 constexpr uint32_t kChunk = 16;  // lanes that are looked at together
 
-// Whether neighbours have neighbouring addresses.
-template <class A>
-bool in_a_row(const A* a, uint32_t count, size_t size) {
+// How the addresses of a chunk's lanes lie.
+enum class Order : uint8_t { any, same, row };  // row: neighbours have neighbouring elements
+
+template <size_t kSize, class A>
+Order order_of(const A* a) {
   A different = 0;
-  for (uint32_t i = 0; i < count; ++i) different |= a[i] ^ static_cast<A>(a[0] + static_cast<A>(i * size));
-  return different == 0;
+  if (a[1] == a[0]) {
+    for (uint32_t i = 2; i < kChunk; ++i) different |= a[i] ^ a[0];
+    return different ? Order::any : Order::same;
+  }
+  for (uint32_t i = 1; i < kChunk; ++i) different |= a[i] ^ static_cast<A>(a[0] + static_cast<A>(i * kSize));
+  return different ? Order::any : Order::row;
+}
+
+// Where the bytes of a whole chunk are, if that is known without a question: aligned, and in shared memory or the block
+// of the last access.
+template <class A, bool kShared>
+uint8_t* quickly(Machine& m, const Step& s, A address, size_t size, size_t alignment) {
+  const uint64_t sum = static_cast<uint64_t>(address) + static_cast<uint64_t>(s.immediate);
+  const uint64_t at = kShared && sizeof(A) == 4 ? static_cast<uint32_t>(sum) : sum;
+  if (at & (alignment - 1)) return nullptr;
+  if constexpr (kShared) return size <= m.shared_bytes && at <= m.shared_bytes - size ? m.shared + at : nullptr;
+  const Extent& known = m.cache[s.extra];
+  const bool inside = size <= known.size && at - known.begin <= known.size - size;
+  return inside && !m.follows ? reinterpret_cast<uint8_t*>(at) : nullptr;
 }
 
 constexpr uint32_t kTicksOfWaiting = 256;  // for a load that others' stores are waited for with
@@ -33,21 +52,16 @@ void load(Machine& m, const Step& s) {
   for (const Run run : *m.lanes)
     for (uint32_t l = run.begin; l < run.end;) {
       const uint32_t count = std::min(kChunk, run.end - l);
-      if (count == kChunk && !(m.follows && !kShared) && in_a_row(a + l, kChunk, sizeof(T))) {
-        // The first one's alignment is everybody's. What reaches over the end is found lane by lane.
-        const uint64_t at = static_cast<uint64_t>(a[l]) + static_cast<uint64_t>(s.immediate);
-        const uint8_t* from = nullptr;
-        if constexpr (kShared) {
-          const uint64_t offset = sizeof(A) == 4 ? static_cast<uint32_t>(at) : at;
-          if (kChunk * sizeof(T) <= m.shared_bytes && offset <= m.shared_bytes - kChunk * sizeof(T))
-            from = m.shared + offset;
-        } else {
-          const Extent& known = m.cache[s.extra];
-          if (known.size >= kChunk * sizeof(T) && at - known.begin <= known.size - kChunk * sizeof(T))
-            from = reinterpret_cast<const uint8_t*>(at);
-        }
-        if (from && !(at & (sizeof(T) - 1))) {
-          std::memcpy(d + l, from, kChunk * sizeof(T));
+      const Order order = count == kChunk ? order_of<sizeof(T)>(a + l) : Order::any;
+      if (order != Order::any) {
+        const size_t size = order == Order::row ? kChunk * sizeof(T) : sizeof(T);
+        if (const uint8_t* const from = quickly<A, kShared>(m, s, a[l], size, sizeof(T))) {
+          if (order == Order::row) {
+            std::memcpy(d + l, from, kChunk * sizeof(T));
+          } else {
+            const T value = *reinterpret_cast<const T*>(from);
+            for (uint32_t i = 0; i < kChunk; ++i) d[l + i] = value;
+          }
           l += kChunk;
           continue;
         }
@@ -65,10 +79,19 @@ void store(Machine& m, const Step& s) {
   const T* const b = m.at<T>(s.b);
   const A* const a = m.at<A>(s.a);
   for (const Run run : *m.lanes)
-    for (uint32_t l = run.begin; l < run.end; ++l) {
-      uint8_t* const to = access<A, kShared>(m, s, l, a[l], sizeof(T), sizeof(T), true);
-      if (!to) return;
-      *reinterpret_cast<T*>(to) = b[l];
+    for (uint32_t l = run.begin; l < run.end;) {
+      const uint32_t count = std::min(kChunk, run.end - l);
+      if (count == kChunk && order_of<sizeof(T)>(a + l) == Order::row)
+        if (uint8_t* const to = quickly<A, kShared>(m, s, a[l], kChunk * sizeof(T), sizeof(T))) {
+          std::memcpy(to, b + l, kChunk * sizeof(T));
+          l += kChunk;
+          continue;
+        }
+      for (const uint32_t end = l + count; l < end; ++l) {
+        uint8_t* const to = access<A, kShared>(m, s, l, a[l], sizeof(T), sizeof(T), true);
+        if (!to) return;
+        *reinterpret_cast<T*>(to) = b[l];
+      }
     }
 }
 

@@ -18,7 +18,6 @@
 #include "simulate/settings/settings.h"
 
 namespace devtrace::simulate {
-namespace {
 
 bool usable(CUcontext context, const Allocation& a) {
   // cuMemSetAccess has to say so, also of the device where it lies.
@@ -27,6 +26,8 @@ bool usable(CUcontext context, const Allocation& a) {
   if (context->peers >> a.device & 1) return true;
   return a.pool && (a.pool->access >> context->device & 1);
 }
+
+namespace {
 
 // Whether a program would have data for a kernel there: the heap, or memory mapped for it. Not the constants and
 // variables of a loaded object: PyTorch passes references to its empty function objects (index_add's ReduceAdd) that no

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "simulate/model/kernels/module.h"
+#include "simulate/model/memory/memory.h"
 #include "simulate/model/operation.h"
 
 namespace devtrace::simulate {
@@ -16,6 +17,8 @@ bool illegal_address(CUcontext context, const Function& f, const Grid& grid, voi
 // The same for arguments kept by value.
 bool illegal_address(CUcontext context, const Function& f, const Grid& grid, const Arguments& arguments);
 
+// Whether kernels in the context can use the allocation.
+bool usable(CUcontext context, const Allocation& allocation);
 // Whether the address lies in memory that kernels in the context cannot use.
 bool is_unreachable(CUcontext context, uintptr_t address);
 

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "simulate/model/device.h"
+#include "simulate/model/kernels/computed.h"
 #include "simulate/model/memory/memory.h"
 
 namespace devtrace::simulate {
@@ -20,6 +21,7 @@ CUresult load(Container& c) {
       return CUDA_ERROR_NO_BINARY_FOR_GPU;
     case ImageState::good:
       c.read = true;
+      keep_ptx(c);
   }
   return CUDA_SUCCESS;
 }

@@ -4,12 +4,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
 #include "binary/device/image.h"
 #include "simulate/common/cuda_headers.h"
+#include "simulate/kernels/code.h"
 #include "simulate/values/uncomputed.h"
 
 namespace devtrace::simulate {
@@ -25,6 +27,11 @@ struct Container {
   bool read = false;
   device::Image contents;
   std::map<std::string, Function*> functions;
+  // Of kernels that are computed: computed.h.
+  device::PtxText ptx;
+  std::once_flag program_once, variables_once;
+  std::shared_ptr<const kernels::Program> program;
+  std::string not_computed_because;
   // Address of each variable on each device, made at the first question.
   std::map<std::pair<std::string, int>, CUdeviceptr> variables;
 };

@@ -1,6 +1,7 @@
 // What threads do together, and what they are kept from: divergence, barriers, warps, calls, shared memory, faults.
 #include <cstdint>
 #include <numeric>
+#include <random>
 
 #include "tests/unit/simulate/kernels/kernel.h"
 
@@ -193,6 +194,59 @@ TEST(KernelBlock, MatricesOfAWarp) {
       const uint32_t row = i / 4 + (j / 2) * 8, column = i % 4 * 2 + j % 2;
       EXPECT_EQ(out[4 * i + j], 1 + 16.0f * static_cast<float>(row * column));
     }
+}
+
+// Whatever a text says: its threads only use what is theirs. The seed is fixed, so that it is the same each time.
+TEST(KernelBlock, ChangedTextNeverHarms) {
+  const std::string whole = entry(
+      ".local .align 8 .b8 own[32]; .shared .align 8 .b8 all[256]; mov.u32 %r0, %tid.x; ld.param.u64 %rd1, [in]; "
+      "ld.param.u64 %rd2, [out];\n"
+      "mad.wide.u32 %rd3, %r0, 4, %rd1; ld.global.u32 %r1, [%rd3]; setp.gt.s32 %p1, %r1, 3; @%p1 bra "
+      "ON;\nshfl.sync.bfly.b32 %r2|%p2, %r1, 1, 31, -1;\n"
+      "ON: cvt.rn.f32.u32 %f1, %r1; fma.rn.f32 %f2, %f1, %f1, 0f3F800000; mov.b64 %rd4, {%r1, %r2}; st.local.u64 "
+      "[own+8], %rd4; ld.local.v2.u32 {%r3, %r4}, [own+8];\n"
+      "mul.wide.u32 %rd5, %r0, 4; st.shared.u32 [all+4], %r3; bar.sync 0; atom.shared.add.u32 %r5, [all+4], 1; mov.u64 "
+      "%rd6, helper;\n"
+      "{ .param .b32 a; .param .b32 r; st.param.b32 [a], %r5; call (r), helper, (a); ld.param.b32 %r6, [r]; }\n"
+      "prmt.b32 %r7, %r6, %r5, 0x3210; mov.b32 {%h1, %h2}, %r7; fma.rn.f16x2 %r8, %r7, %r7, %r7; add.s64 %rd7, %rd2, "
+      "%rd5; st.global.u32 [%rd7], %r8;\n"
+      "vote.sync.ballot.b32 %r9, %p1, -1; bfe.u32 %r10, %r9, 3, 5; LOOP: add.u32 %r10, %r10, 1; setp.lt.u32 %p3, %r10, "
+      "40; @%p3 bra LOOP; ret;",
+      ".func (.param .b32 r) helper(.param .b32 a) { .reg .b32 %r<3>; ld.param.b32 %r1, [a]; add.u32 %r2, %r1, 5; "
+      "st.param.b32 [r], %r2; ret; }");
+  std::mt19937 random(7);
+  std::vector<uint32_t> in(64), out(64);
+  for (int round = 0; round < 3000; ++round) {
+    std::string text = whole;
+    const size_t body = text.find("{");
+    for (int i = static_cast<int>(random() % 4); i >= 0; --i) {
+      const size_t at = body + random() % (text.size() - body);
+      switch (random() % 3) {
+        case 0:
+          text[at] = "{}[]|.,;:!@-+%0123456789fsub"[random() % 28];
+          break;
+        case 1:
+          text.erase(at, random() % 6);
+          break;
+        default:
+          text.insert(at, text.substr(body + random() % (text.size() - body), random() % 30));
+      }
+    }
+    std::string error;
+    const auto program = load(text, &error);
+    if (!program || !program->functions.contains("kernel")) continue;
+    const uint32_t kernel = program->functions.at("kernel");
+    if (!program->module.functions[kernel].entry || !program->module.functions[kernel].defined) continue;
+    Blocks memory;
+    Launch l;
+    l.block[0] = 64;
+    l.seconds = 0.02;
+    const uint64_t addresses[3] = {memory.add(in), memory.add(out), 0};
+    l.parameters.resize(24);
+    std::memcpy(l.parameters.data(), addresses, 24);
+    l.variables.resize(program->module.variables.size());
+    run(*program, kernel, l, memory);
+  }
 }
 
 }  // namespace

@@ -1,0 +1,83 @@
+#include "simulate/model/kernels/kernel_memory.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "simulate/model/device.h"
+#include "simulate/model/kernels/fault.h"
+#include "simulate/model/memory/arena.h"
+#include "simulate/model/memory/memory.h"
+#include "simulate/settings/settings.h"
+
+namespace devtrace::simulate {
+
+bool KernelMemory::find(uintptr_t address, kernels::Extent* extent) {
+  Allocation a;
+  if (find_memory(address, &a)) {
+    if (!settings().no_faults && !usable(context_, a)) return false;
+    *extent = {a.base, a.size};
+    return true;
+  }
+  // With DEVTRACE_SIM_PAGEABLE all that the host has, page by page.
+  static const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  unsigned char resident;
+  const uintptr_t begin = address & ~(page - 1);
+  if (!settings().pageable || arena_owner(address) >= 0 || mincore(reinterpret_cast<void*>(begin), page, &resident))
+    return false;
+  *extent = {begin, page};
+  return true;
+}
+
+uintptr_t KernelMemory::allocate(size_t size) {
+  CUdeviceptr address = 0;
+  return allocate_device(context_->device, size, context_, nullptr, &address) ? 0 : address;
+}
+
+void KernelMemory::release(uintptr_t address) {
+  if (address) free_device(address);
+}
+
+void KernelMemory::used(uintptr_t address, size_t size, bool writes) {
+  std::lock_guard lock(mutex_);
+  if (!writes) {
+    if (!source_) source_ = values::uncomputed().find(address, size);
+  } else if (!written_.empty() && written_.back().first + written_.back().second == address) {
+    written_.back().second += size;
+  } else {
+    written_.emplace_back(address, size);
+  }
+}
+
+void KernelMemory::finish() {
+  for (const auto& [address, size] : written_) {
+    if (source_)
+      values::uncomputed().mark(address, size, source_);
+    else
+      values::uncomputed().clear(address, size);
+  }
+}
+
+std::string whose(CUcontext context, uintptr_t address) {
+  Allocation a;
+  if (!address) return "the null pointer";
+  if (find_memory(address, &a)) {
+    if (a.kind == AllocationKind::mapped)
+      return "mapped memory that device " + std::to_string(context->device) + " was given no access to";
+    if (a.device >= 0 && a.device != context->device)
+      return "memory of device " + std::to_string(a.device) + ", which device " + std::to_string(context->device) +
+             " has no access to";
+    return "over the end of a block of " + std::to_string(a.size) + " bytes";
+  }
+  const int physical = arena_owner(address);
+  if (physical < 0) return "the host's memory, or nobody's";
+  std::string of = "memory of device " + std::to_string(ordinal_of(physical));
+  // The block before it, where there is one near: most go over an end.
+  constexpr uintptr_t kNear = 1 << 16, kAlignment = 512;
+  for (uintptr_t at = address & ~(kAlignment - 1); at > address - kNear; at -= kAlignment)
+    if (find_memory(at, &a))
+      return of + ", " + std::to_string(address - a.base - a.size) + " bytes behind a block of " +
+             std::to_string(a.size);
+  return of + " that is freed or was never given out";
+}
+
+}  // namespace devtrace::simulate
