@@ -21,6 +21,7 @@
 #include "tracker/memory/library_handles.h"
 #include "tracker/memory/live_memory.h"
 #include "tracker/memory/peer_access.h"
+#include "tracker/memory/pointer_tables.h"
 #include "tracker/memory/pooled_memory.h"
 #include "tracker/memory/provenance.h"
 #include "tracker/memory/untracked_memory.h"
@@ -66,7 +67,9 @@ void block_given(const void* address, size_t bytes, Device device) {
 }
 
 void block_taken(const void* address) {
-  if (address) memory::provenance::taken(number(address));
+  if (!address) return;
+  memory::pointer_tables::gone(number(address));
+  memory::provenance::taken(number(address));
 }
 
 void pool_object_made(const void* object, size_t bytes) {
@@ -94,6 +97,7 @@ void allocated(const void* address, size_t bytes, Device device, MemoryKind memo
 
 void freed(const void* address) {
   if (!address) return;
+  memory::pointer_tables::gone(number(address));
   memory::ownership::remove(number(address));
   if (options().provenance) memory::provenance::freed(number(address));
 }
@@ -222,6 +226,8 @@ void copied(const Copy& copy) {
     if (!copy.graph) copy::traffic::count(copy, ends, stack);
   }
   if (wanted.provenance && copy.to && copy.from) memory::provenance::copied(number(copy.to), number(copy.from), stack);
+  if (wanted.launches && copy.to && copy.from && !copy.graph)
+    memory::pointer_tables::copied(number(copy.to), copy.from, copy.bytes);
   placement::copied();
 }
 

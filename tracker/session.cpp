@@ -18,6 +18,7 @@
 #include "tracker/memory/device_history.h"
 #include "tracker/memory/library_handles.h"
 #include "tracker/memory/ownership.h"
+#include "tracker/memory/pointer_tables.h"
 #include "tracker/memory/pooled_memory.h"
 #include "tracker/memory/provenance.h"
 #include "tracker/placement/placement.h"
@@ -72,6 +73,7 @@ constexpr HeldOverFork kOrder[] = {
     {memory::provenance::before_fork, in_both<memory::provenance::after_fork>},
     {memory::pooled_memory::before_fork, in_both<memory::pooled_memory::after_fork>},
     {memory::library_handles::before_fork, in_both<memory::library_handles::after_fork>},
+    {memory::pointer_tables::before_fork, in_both<memory::pointer_tables::after_fork>},
     {stacks::before_fork, in_both<stacks::after_fork>},
     {refusals::recent_messages::before_fork, refusals::recent_messages::after_fork},
 };
@@ -99,6 +101,7 @@ void attached() {
   memory::provenance::forget_all();
   memory::pooled_memory::forget_all();
   memory::library_handles::forget_all();
+  memory::pointer_tables::forget_all();
   launch::kernels::forget_all();
   process_start::note_attached();
   thread_state::set_detached(false);

@@ -39,6 +39,12 @@ void add_tensor(finding::Operand& operand, const evidence::NamedTensor& known) {
   operand.is_parameter = tensor.is_parameter;
 }
 
+// The first entry of a table that the parameter leads to.
+void name_entry(finding::Operand& operand) {
+  for (std::string* name : {&operand.name, &operand.parameter_name})
+    if (!name->empty()) *name += "[0]";
+}
+
 // One operand for each pointer: the tensor that a Python frame holds there, and where its memory came from.
 finding::List<finding::Operand> operands(const MisplacedLaunch& misplaced,
                                          const std::vector<stacks::PythonFrame>& frames,
@@ -58,6 +64,7 @@ finding::List<finding::Operand> operands(const MisplacedLaunch& misplaced,
     if (tensors[i]) add_tensor(operand, *tensors[i]);
     operand.parameter = pointer.parameter;
     if (frames.empty()) parameters.add_to(operand, pointer.parameter, pointer.in_parameter);
+    if (pointer.in_table) name_entry(operand);
     operand.address = fmt::format("{:#x}", pointer.address);
     operand.mismatched = pointer.device != misplaced.device;
     if (add_memory(operand, pointer.address, source)) operand.pool.clear();

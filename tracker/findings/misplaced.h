@@ -17,6 +17,7 @@ struct MisplacedLaunch {
     Device device;          // the owner of the memory it points into
     uint16_t parameter;     // index
     uint16_t in_parameter;  // bytes from the parameter's start
+    bool in_table = false;  // it is the first one of a table to which that parameter leads
   };
   const events::Launch& launch;
   Device device;  // on which the kernel is to run

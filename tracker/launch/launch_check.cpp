@@ -11,6 +11,7 @@
 #include "tracker/launch/kernels.h"
 #include "tracker/launch/library_check.h"
 #include "tracker/memory/host_memory.h"
+#include "tracker/memory/pointer_tables.h"
 #include "tracker/memory/untracked_memory.h"
 
 namespace devtrace::launch {
@@ -99,6 +100,16 @@ bool may_reach_host(const events::Launch& launch, const KernelWords& words) {
   return false;
 }
 
+// Whether one of the addresses is that of a table of addresses, all of which lead elsewhere.
+[[gnu::noinline]] bool given_table_of_others(const events::Launch& launch, Device here) {
+  for (const WordRun& run : launch.kernel->words().runs) {
+    const WordSpan span = words_of(launch, run);
+    for (uint32_t i = 0; i < span.words; ++i)
+      if (memory::pointer_tables::elsewhere(word_at(span.start, i), here)) return true;
+  }
+  return false;
+}
+
 // Hot. Whether something about a launch on `here` may be amiss.
 bool suspicious(const events::Launch& launch, Device here) {
   const KernelWords& words = launch.kernel->words();
@@ -119,7 +130,8 @@ bool suspicious(const events::Launch& launch, Device here) {
       host |= of_word == memory::ownership::Table::kAll && memory::host_memory::in_range(word);
     }
   }
-  return !memory::ownership::Table::has(devices, here) || (host && may_reach_host(launch, words));
+  return !memory::ownership::Table::has(devices, here) || (host && may_reach_host(launch, words)) ||
+         (memory::pointer_tables::any() && given_table_of_others(launch, here));
 }
 
 void learn(const events::Launch& launch) {
@@ -174,6 +186,12 @@ bool resolve_owners(MisplacedLaunch& misplaced) {
       misplaced.pointers.push_back(
           {address, owner, run.parameter, static_cast<uint16_t>(run.in_parameter + i * sizeof address)});
       elsewhere = elsewhere || owner != misplaced.device;
+      const auto table = memory::pointer_tables::elsewhere(address, misplaced.device);
+      const auto entry = table ? memory::ownership::extent_at(table->first) : std::nullopt;
+      if (!entry || entry->memory != memory::ownership::Memory::device || entry->device == misplaced.device) continue;
+      misplaced.pointers.push_back({table->first, entry->device, run.parameter,
+                                    static_cast<uint16_t>(run.in_parameter + i * sizeof address), true});
+      elsewhere = true;
     }
   }
   return add_unreachable(misplaced) || elsewhere;

@@ -19,6 +19,7 @@ PROGRAMS = TOP / "tests/workloads/device_mistakes"
 FOUND = {
     "params_member": ("remote-access", ["p.srcPtr", "p.dstPtr"], "p.srcPtr = make(worker, p.count);"),
     "device_member": ("remote-access", ["data_", "part"], "cudaSetDevice(device_);"),
+    "pointer_table": ("remote-access", ["sums", "device_rows", "device_rows[0]"], "cudaDeviceEnablePeerAccess(loader, 0);"),
     "worker_threads": ("wrong-current-device", ["shard.x", "shard.y"], "cudaSetDevice(shard.device);"),
     "blas_handle": ("handle-mismatch", ["context.blas", "a", "b", "c"], "cudaSetDevice(device);"),
     "mapped_memory": ("wrong-current-device", ["values"], "CUmemAccessDesc opened = {{CU_MEM_LOCATION_TYPE_DEVICE, {reader}}"),
@@ -31,9 +32,11 @@ FOUND = {
     "pool_memory": ("wrong-current-device", ["buffers[i]"], "cudaMallocAsync(&buffers[i], count * sizeof(float), streams[i]);"),
     "device_guard": ("wrong-current-device", ["values"], "cudaSetDevice(previous_);"),
 }
-MISSED = ["constant_symbol", "pointer_table", "sparse_descriptor", "texture"]
+MISSED = ["constant_symbol", "sparse_descriptor", "texture"]
+# Without a mistake.
+GOOD = ["own_entry"]
 # Their fix stands in front of the launch, for want of the line that should have opened the access.
-AT_THE_LAUNCH = ["mapped_memory", "one_way_peer"]
+AT_THE_LAUNCH = ["mapped_memory", "one_way_peer", "pointer_table"]
 HEADERS = ["cstring", "functional", "thread", "vector", "cuda.h", "cuda_runtime.h", "cublas_v2.h", "cusparse.h"]
 COMMAND = [NVCC, "-std=c++17", "-g", "-w", "-arch=sm_80", "-cudart", "shared", f"-L{BUILD}/simulate"]
 
@@ -85,7 +88,7 @@ def wrong(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def right(tmp_path_factory):
-    return Programs(tmp_path_factory.mktemp("right"), {name: source_of(name, True) for name in [*FOUND, *MISSED]})
+    return Programs(tmp_path_factory.mktemp("right"), {name: source_of(name, True) for name in [*FOUND, *MISSED, *GOOD]})
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +117,7 @@ def test_every_printed_fix_compiles_and_leaves_no_finding(findings, tmp_path):
 
 
 def test_repaired_programs_have_no_finding(right, tmp_path):
-    for name in [*FOUND, *MISSED]:
+    for name in [*FOUND, *MISSED, *GOOD]:
         outcome = right.run(name, tmp_path)
         assert (outcome.code, errors(outcome)) == (0, []), (name, outcome.err)
 
