@@ -288,7 +288,7 @@ class Report : Lines {
                                      : what == "discarded"   ? "not moved, as the result is dropped, in"
                                      : what == "returned"    ? "returned to"
                                      : what == "assigned"    ? "assigned in"
-                                     : what == "left"        ? "left where it was, within a container, in"
+                                     : what == "left"        ? "left where it was, beside what is moved, in"
                                                              : "";
       if (words.empty()) continue;
       const Json& frame = object(step, "line");

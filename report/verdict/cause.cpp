@@ -1,6 +1,7 @@
 #include "report/verdict/cause.h"
 
 #include <algorithm>
+#include <cctype>
 
 #include "common/format.h"
 #include "common/python_scan.h"
@@ -90,6 +91,13 @@ static std::optional<std::string_view> source_of_element(const Evidence& evidenc
   return std::nullopt;
 }
 
+// `parts[1]`: a list that is shorter in another round has none.
+static bool is_by_number(std::string_view name) {
+  const size_t bracket = name.rfind('[');
+  return bracket != name.npos && bracket + 1 < name.size() &&
+         std::isdigit(static_cast<unsigned char>(name[bracket + 1]));
+}
+
 // In words that mean the target itself, or where its model is.
 static std::string device_of_target(const Evidence& evidence, size_t frame, const Operand& target) {
   const std::string_view own_name = target.name_in(frame);
@@ -113,7 +121,10 @@ static std::string device_of_target(const Evidence& evidence, size_t frame, cons
   if (const auto name = device_of_move(evidence.stack[frame], target)) return *name;
   // Of a list that another element is to be moved of, the number may be none's in another round.
   if (const auto other = source_of_element(evidence, frame, target)) return fmt::format("{}.device", *other);
-  if (is_reference(own_name)) return fmt::format("{}.device", own_name);
+  if (is_reference(own_name)) {
+    const std::string_view words = is_by_number(own_name) ? expression_of(evidence, frame, target.device) : "";
+    return words.empty() ? fmt::format("{}.device", own_name) : std::string(words);
+  }
   if (own_name.empty() && frame == 0) {
     if (const auto tensor = begins_with(target.expression)) return fmt::format("{}.device", *tensor);
   }

@@ -56,6 +56,11 @@ std::string_view expression_of(const Evidence& evidence, size_t frame, std::stri
 std::string expression_or_number(const finding::Step& step, std::string_view device);
 std::string expression_or_number(const Evidence& evidence, const Frame& line, std::string_view device);
 
+// The container, whole, on the device: a dict and a list have no .to(), what a tokenizer returns has, unless a
+// comprehension made it anew. `subscript`: by which it has the operand. `value`: what stands for it.
+std::string moved_container(const Operand& operand, std::string_view container, std::string_view subscript,
+                            std::string_view value, const std::string& device);
+
 // The code that brings `operand` to `device` in that frame's line: the line rewritten, or a line put before it. Nothing
 // when the line does not show the operand.
 std::optional<Fix> move_at(const Evidence& evidence, size_t frame, const Operand& operand, const std::string& device);
@@ -80,7 +85,7 @@ std::optional<Fix> use_site(const Evidence& evidence);
 // that the line can use.
 std::optional<Fix> fix_at_origin(const Evidence& evidence);
 // … of one operand, saying the device where it is wanted.
-std::optional<Fix> fix_at_origin_of(const Operand& operand, std::string_view wanted);
+std::optional<Fix> fix_at_origin_of(const Evidence& evidence, const Operand& operand, std::string_view wanted);
 // Gives a fix that stands where one tensor was placed those of its siblings.
 void add_siblings(const Evidence& evidence, Fix& fix);
 // … and those of lines near it that have not run. A variable that it moves meets new tensors below. A constructor may

@@ -146,6 +146,14 @@ std::optional<std::string> give_device(std::string_view source, std::string_view
   return dedented(spliced(source, {end, end}, ", device=" + std::string(device)));
 }
 
+std::optional<std::string> say_device(std::string_view source, std::string_view device) {
+  const Scan scan(source);
+  const auto calls = deciding_calls(source, scan);
+  if (calls.size() != 1 || !scan.balanced || keyword_argument(source, "generator")) return std::nullopt;
+  const auto value = keyword_value(source, arguments(source, scan, calls[0]), "device");
+  return value ? std::optional(dedented(spliced(source, *value, device))) : std::nullopt;
+}
+
 std::optional<std::string> give_device_to_all(std::string_view source, std::string_view device) {
   if (keyword_argument(source, "generator")) return std::nullopt;  // which serves its own device only
   const Scan scan(source);
@@ -213,6 +221,18 @@ std::optional<std::string> redirect_move(std::string_view source, std::string_vi
   const std::string_view first = trimmed(source.substr(begin, spans[0].end - begin));
   if (!looks_like_a_device(first)) return std::nullopt;
   return dedented(spliced(source, {begin, begin + first.size()}, device));
+}
+
+bool only_moves(std::string_view statement) {
+  const Scan scan(statement);
+  const auto calls = find_calls(statement, scan, ".", kMoves);
+  if (calls.size() != 1 || statement.find('\n') != statement.npos) return false;
+  if (!trimmed(statement.substr(calls[0].close + 1)).empty()) return false;
+  const std::string_view moved = trimmed(statement.substr(0, calls[0].name));
+  if (scan.value_begins == 0) return is_reference(moved);
+  const std::string_view value = trimmed(statement.substr(scan.value_begins, calls[0].name - scan.value_begins));
+  const size_t equals = statement.find('=');
+  return is_reference(value) && trimmed(statement.substr(0, equals)) == value;
 }
 
 std::optional<std::string> kept_move(std::string_view source) {
@@ -287,11 +307,14 @@ std::optional<std::string> move_result(std::string_view source, std::string_view
 
 namespace {
 
-// Where the value of a statement that only assigns to a reference begins and ends.
-std::optional<Span> assigned_value(std::string_view source, const Scan& scan) {
-  const auto target = assigned_name(source);
-  if (!target || !scan.balanced) return std::nullopt;
-  const size_t begin = skip_blanks(source, scan.value_begins);
+constexpr std::string_view kReturn = "return ";
+
+// Where the value of a statement that only assigns to a reference, or returns, begins and ends.
+std::optional<Span> value_of(std::string_view source, const Scan& scan) {
+  const size_t first = skip_blanks(source, 0);
+  const bool returns = source.substr(first).starts_with(kReturn);
+  if (!scan.balanced || (!returns && !assigned_name(source) && unpacked_names(source).empty())) return std::nullopt;
+  const size_t begin = skip_blanks(source, returns ? first + kReturn.size() : scan.value_begins);
   size_t end = source.size();
   while (end > begin && (!scan.code[end - 1] || std::isspace(static_cast<unsigned char>(source[end - 1])))) --end;
   if (begin >= end) return std::nullopt;
@@ -310,16 +333,50 @@ std::optional<std::string> assigned_name(std::string_view source) {
   return is_reference(target) ? std::optional(std::string(target)) : std::nullopt;
 }
 
-std::optional<std::string> move_assigned(std::string_view source, std::string_view device) {
+std::vector<std::string> unpacked_names(std::string_view source) {
   const Scan scan(source);
-  const auto value = assigned_value(source, scan);
-  if (!value) return std::nullopt;
+  std::vector<std::string> names;
+  if (scan.value_begins == 0) return names;
+  std::string_view targets = trimmed(source.substr(0, scan.value_begins));
+  targets.remove_suffix(1);
+  if (targets.find(',') == targets.npos) return names;
+  while (!targets.empty()) {
+    const std::string_view one = trimmed(targets.substr(0, targets.find(',')));
+    if (!is_identifier(one)) return {};
+    names.emplace_back(one);
+    targets.remove_prefix(std::min(targets.size(), targets.find(',')));
+    if (!targets.empty()) targets.remove_prefix(1);
+  }
+  return names;
+}
+
+std::optional<std::string> move_value(std::string_view source, std::string_view device) {
+  const Scan scan(source);
+  const auto value = value_of(source, scan);
+  if (!value || !unpacked_names(source).empty()) return std::nullopt;
   return move_expression(source, source.substr(value->begin, value->end - value->begin), device);
 }
 
-bool assigns_new_tensor(std::string_view source) {
-  const auto value = assigned_value(source, Scan(source));
-  if (!value) return false;
+std::string_view value_in(std::string_view source) {
+  const auto value = value_of(source, Scan(source));
+  return value ? source.substr(value->begin, value->end - value->begin) : std::string_view();
+}
+
+std::string called_in_value(std::string_view source) {
+  const std::string_view value = value_in(source), callee = value.substr(0, value.find('('));
+  if (!value.ends_with(')') || !is_reference(callee) || closing(Scan(value), value, callee.size()) + 1 != value.size())
+    return {};
+  return std::string(callee.substr(callee.rfind('.') + 1));
+}
+
+std::optional<std::string> replace_value(std::string_view source, std::string_view by) {
+  const auto value = value_of(source, Scan(source));
+  return value ? std::optional(dedented(spliced(source, *value, by))) : std::nullopt;
+}
+
+bool gives_new_tensor(std::string_view source) {
+  const auto value = value_of(source, Scan(source));
+  if (!value || !unpacked_names(source).empty()) return false;
   const std::string_view text = source.substr(value->begin, value->end - value->begin);
   const size_t name = text.find('.') + 1;
   const std::string_view called = text.substr(name, name_end(text, name) - name);
@@ -330,7 +387,7 @@ bool assigns_new_tensor(std::string_view source) {
 
 std::optional<std::string> move_constructed(std::string_view source, std::string_view type, std::string_view device) {
   const Scan scan(source);
-  const auto value = assigned_value(source, scan);
+  const auto value = value_of(source, scan);
   if (!value) return std::nullopt;
   const auto calls = find_calls_if(source, scan, [&](std::string_view, std::string_view name) { return name == type; });
   if (calls.size() != 1 || calls[0].name != value->begin || calls[0].close + 1 != value->end) return std::nullopt;

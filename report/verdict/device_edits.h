@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace devtrace::report::verdict {
 
@@ -15,6 +16,9 @@ std::optional<std::string> to_empty(std::string_view source);
 // torch.zeros_like, …). A device= that names no number ("cuda") is replaced. Nothing when there is no such call,
 // several, or one that says a device. Only where nothing is made from nothing do calls like torch.zeros_like(x) count.
 std::optional<std::string> give_device(std::string_view source, std::string_view device);
+
+// … with that device in the place of the one that the call says, whichever that is.
+std::optional<std::string> say_device(std::string_view source, std::string_view device);
 
 // The same for all such calls of it; none may say a device.
 std::optional<std::string> give_device_to_all(std::string_view source, std::string_view device);
@@ -35,6 +39,9 @@ std::optional<std::string> redirect_move(std::string_view source, std::string_vi
 // … when that place is "the current device": `.cuda()`, `.to("cuda")`, or device="cuda" in a factory call.
 bool says_current_device(std::string_view source);
 
+// `model.to(device)`, `net.cuda()`, `model = model.to(device)`: a move and nothing else.
+bool only_moves(std::string_view statement);
+
 // `x.to(device)` → `x = x.to(device)`, of a statement that is nothing else.
 std::optional<std::string> kept_move(std::string_view source);
 
@@ -49,11 +56,19 @@ std::optional<std::string> begins_with(std::string_view expression);
 // The line with `.to(device)` behind its only call of `function`, where the call is a whole argument of another call.
 std::optional<std::string> move_result(std::string_view source, std::string_view function, std::string_view device);
 
-// `name = value` → `name = value.to(device)`; and the name, a reference.
-std::optional<std::string> move_assigned(std::string_view source, std::string_view device);
+// `name = value` → `name = value.to(device)`, and the same of `return value`; and the name, a reference.
+std::optional<std::string> move_value(std::string_view source, std::string_view device);
 std::optional<std::string> assigned_name(std::string_view source);
-// Is what is assigned a tensor that a function of PyTorch's makes of no tensor: `torch.from_numpy(x).long()`?
-bool assigns_new_tensor(std::string_view source);
+// `grid` where that value is a call, `self.grid(x)`; empty for another one.
+std::string called_in_value(std::string_view source);
+// The variables of `a, b = value`; empty for another statement.
+std::vector<std::string> unpacked_names(std::string_view source);
+// Is that value a tensor that a function of PyTorch's makes of no tensor: `torch.from_numpy(x).long()`?
+bool gives_new_tensor(std::string_view source);
+// … with another text in its place.
+std::optional<std::string> replace_value(std::string_view source, std::string_view by);
+// … and the value as the statement has it; empty for another statement.
+std::string_view value_in(std::string_view source);
 
 // `name = Class(…)` with `.to(device)` behind that.
 std::optional<std::string> move_constructed(std::string_view source, std::string_view type, std::string_view device);

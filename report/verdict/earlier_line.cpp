@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "common/format.h"
+#include "common/python_scan.h"
 #include "common/text.h"
 #include "report/verdict/device_edits.h"
 #include "report/verdict/source_line.h"
-#include "report/verdict/statement_scan.h"
 
 namespace devtrace::report::verdict {
 namespace {
@@ -133,19 +133,6 @@ std::vector<std::pair<int64_t, std::string_view>> lines_around(const Frame& line
     lines.emplace_back(number, one);
   }
   return lines;
-}
-
-bool only_moves(std::string_view statement) {
-  const Scan scan(statement);
-  constexpr std::string_view kMoves[] = {"to", "cuda"};
-  const auto calls = find_calls(statement, scan, ".", kMoves);
-  if (calls.size() != 1 || statement.find('\n') != statement.npos) return false;
-  if (!trimmed(statement.substr(calls[0].close + 1)).empty()) return false;
-  const std::string_view moved = trimmed(statement.substr(0, calls[0].name));
-  if (scan.value_begins == 0) return is_reference(moved);
-  const std::string_view value = trimmed(statement.substr(scan.value_begins, calls[0].name - scan.value_begins));
-  const size_t equals = statement.find('=');
-  return is_reference(value) && trimmed(statement.substr(0, equals)) == value;
 }
 
 bool bound_above(const Frame& line, std::string_view variable) {

@@ -27,9 +27,6 @@ std::optional<Frame> assigned_above(const Frame& line, std::string_view variable
 // `next(model.parameters()).device`. Nothing where none is known.
 std::optional<std::string> device_in_earlier_line(const Evidence& evidence, const Frame& line, const Operand& target);
 
-// `model.to(device)`, `net.cuda()`, `model = model.to(device)`: a move and nothing else.
-bool only_moves(std::string_view statement);
-
 // The statement that moved a model, put in front of the one that made something of it, in the function that ran both.
 // It is deleted nowhere: where it stood it does nothing then. Without code where more than a move would come first, or
 // what it names may not be there yet. Nothing where the two did not run in one function, one after the other.

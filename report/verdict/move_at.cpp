@@ -21,23 +21,6 @@ bool is_batch_encoding(const Operand& operand) {
   return false;
 }
 
-// The container, whole, on the device: a dict and a list have no .to(), what a tokenizer returns has, unless a
-// comprehension made it anew.
-std::string moved_container(const Operand& operand, std::string_view container, std::string_view subscript,
-                            const std::string& device) {
-  const bool rebuilt = operand.moved.known() && operand.moved.line() &&
-                       operand.moved.line()->source.find(" for ") != std::string_view::npos;
-  if (is_batch_encoding(operand) && !rebuilt && !operand.moved.known())
-    return fmt::format("{}.to({})", container, device);
-  const bool mixed = std::any_of(operand.held_by.begin(), operand.held_by.end(), [&](const finding::Chain& chain) {
-    return !chain.holders.empty() && chain.holders.back().name == container && chain.holders.back().mixed;
-  });
-  const std::string moved = fmt::format("value.to({}){}", device, mixed ? " if hasattr(value, \"to\") else value" : "");
-  const bool mapping = subscript.starts_with("[\"") || subscript.starts_with("['");
-  if (mapping) return fmt::format("{{key: {} for key, value in {}.items()}}", moved, container);
-  return fmt::format("[{} for value in {}]", moved, container);
-}
-
 // In the body of the line's only lambda, where one of its parameters has that name: `lambda w: (w * b).sum()`.
 std::optional<Fix> move_in_lambda(const Frame& here, std::string_view name, const std::string& device) {
   constexpr std::string_view kLambda = "lambda ";
@@ -85,6 +68,12 @@ const Operand* only_source(const Operand& operand, size_t frame) {
   return is_identifier(source.name_in(frame)) ? &source : nullptr;
 }
 
+// `critic(now), critic(next)`: is the one given to what is given the other one?
+bool given_alike(std::string_view source, std::string_view name, std::string_view other) {
+  const auto called = callee_of(source, name);
+  return called && called == callee_of(source, other);
+}
+
 // The line with what else it calculates with on the operand's device moved, too, or gives to the same function:
 // `x * self.scale + self.shift`, `model(ids, mask)`. What it reads several times is moved in front of it. Lengths may
 // be wanted on the CPU.
@@ -100,7 +89,7 @@ std::string others_moved(const Evidence& evidence, size_t frame, const Operand& 
         has(line, fmt::format("{}.to(", name)))
       return;
     const bool beside = is_argument_beside(line, name, own) && name.find("len") == name.npos;
-    if (!beside && !is_term(line, name)) return;
+    if (!beside && !is_term(line, name) && !given_alike(here.source, name, own)) return;
     if (auto moved = replace_read(line, name, fmt::format("{}.to({})", name, device)))
       line = std::move(*moved);
     else if (is_identifier(name) && may_stand_in_front(here, name) && says_in_front(here, device))
@@ -120,6 +109,20 @@ Fix moved_in_front(const Evidence& evidence, size_t frame, const Operand& operan
 }
 
 }  // namespace
+
+std::string moved_container(const Operand& operand, std::string_view container, std::string_view subscript,
+                            std::string_view value, const std::string& device) {
+  const bool rebuilt = operand.moved.known() && operand.moved.line() &&
+                       operand.moved.line()->source.find(" for ") != std::string_view::npos;
+  if (is_batch_encoding(operand) && !rebuilt && !operand.moved.known()) return fmt::format("{}.to({})", value, device);
+  const bool mixed = std::any_of(operand.held_by.begin(), operand.held_by.end(), [&](const finding::Chain& chain) {
+    return !chain.holders.empty() && chain.holders.back().name == container && chain.holders.back().mixed;
+  });
+  const std::string moved = fmt::format("value.to({}){}", device, mixed ? " if hasattr(value, \"to\") else value" : "");
+  const bool mapping = subscript.starts_with("[\"") || subscript.starts_with("['");
+  if (mapping) return fmt::format("{{key: {} for key, value in {}.items()}}", moved, value);
+  return fmt::format("[{} for value in {}]", moved, value);
+}
 
 bool is_kept_and_written(const Evidence& evidence, size_t frame, const Operand& operand) {
   const std::string_view name = operand.name_in(frame);
@@ -152,7 +155,7 @@ std::optional<Fix> move_at(const Evidence& evidence, size_t frame, const Operand
   const std::string_view container = container_of(name);
   // What a container of containers holds has no .to().
   if (container.empty() || name.find(']') + 1 != name.size()) return std::nullopt;
-  const std::string moved = moved_container(operand, container, name.substr(container.size()), device);
+  const std::string moved = moved_container(operand, container, name.substr(container.size()), container, device);
   if (auto line = replace_read(here.source, container, moved)) return line_fix(here, std::move(*line));
   return std::nullopt;
 }

@@ -89,6 +89,46 @@ std::string_view device_of_assigned(const Evidence& evidence) {
   return {};
 }
 
+// Outside of modules: has the failing function been given it, and made the other one itself?
+bool is_given_beside_own(const Evidence& evidence, const Operand& it, const Operand& other) {
+  const auto own = innermost_project(evidence.stack);
+  return own && evidence.refusal.modules.empty() && it.role == "argument" && evidence.made_under(other, *own);
+}
+
+// An index goes to what it is of, wherever somebody keeps that.
+bool is_index_of_settled(const Evidence& evidence, const Operand& it, const Operand& other) {
+  return (!other.on_cpu() || kept_on_the_cpu(other)) && evidence.is_index_of(it, other);
+}
+
+// What it costs to move an operand to where the other one is: the first row that fits. State stays where it is, what is
+// on the CPU goes to the GPU, what an object has kept goes to what is computed now.
+struct Cost {
+  int cost;
+  bool (*fits)(const Evidence& evidence, const Operand& it, const Operand& other);
+};
+constexpr Cost kCosts[] = {
+    {100, [](const Evidence&, const Operand& it, const Operand&) { return it.is_of_state(); }},
+    {1, [](const Evidence&, const Operand& it, const Operand&) { return it.on_cpu() && !kept_on_the_cpu(it); }},
+    {2, is_index_of_settled},
+    {9, [](const Evidence&, const Operand& it,
+           const Operand&) { return it.role == "attribute" || names_a_cache(it.name); }},
+    {11, is_given_beside_own},
+    {10, [](const Evidence&, const Operand&, const Operand&) { return true; }},
+};
+// … and to take anything away from where a module's work is done, or from where the line puts its result.
+constexpr int kFromItsPlace = 50;
+
+// Fewer are moved rather than more.
+int cost(const Evidence& evidence, const Group& group, const Operand& other) {
+  const std::string& from = group[0]->device;
+  int sum = kFromItsPlace * ((evidence.own_device() == from) + (device_of_assigned(evidence) == from));
+  for (const Operand* operand : group)
+    sum += std::find_if(std::begin(kCosts), std::end(kCosts), [&](const Cost& each) {
+             return each.fits(evidence, *operand, other);
+           })->cost;
+  return sum;
+}
+
 }  // namespace
 
 std::optional<Fix> use_site(const Evidence& evidence) {
@@ -104,24 +144,7 @@ std::optional<Fix> use_site(const Evidence& evidence) {
       return std::nullopt;
   }
   if (first.empty() || second.empty()) return std::nullopt;
-  // State stays where it is, what is on the CPU goes to the GPU, and fewer are moved rather than more. An index goes to
-  // what it is of, and what an object has kept to what is computed now. All of it goes to where the module's work is
-  // done, and to where the line puts its result. Outside of modules what a function made goes to what its caller has.
-  const auto own = innermost_project(evidence.stack);
-  const bool no_module = own && evidence.refusal.modules.empty();
-  const std::string_view put_on = device_of_assigned(evidence);
-  const auto cost = [&](const Group& group, const Operand& other) {
-    int sum = 0;
-    for (const Operand* operand : group)
-      sum += operand->is_of_state()                                                                 ? 100
-             : operand->on_cpu() && !kept_on_the_cpu(*operand)                                      ? 1
-             : (!other.on_cpu() || kept_on_the_cpu(other)) && evidence.is_index_of(*operand, other) ? 2
-             : operand->role == "attribute" || names_a_cache(operand->name)                         ? 9
-             : no_module && operand->role == "argument" && evidence.made_under(other, *own)         ? 11
-                                                                                                    : 10;
-    return sum + (evidence.own_device() == group[0]->device ? 50 : 0) + (put_on == group[0]->device ? 50 : 0);
-  };
-  if (cost(second, *first[0]) < cost(first, *second[0])) std::swap(first, second);
+  if (cost(evidence, second, *first[0]) < cost(evidence, first, *second[0])) std::swap(first, second);
   std::optional<Fix> with_number;
   for (const auto& [group, other] : {std::pair(&first, &second), std::pair(&second, &first)}) {
     if (!std::all_of(group->begin(), group->end(), [&](const Operand* each) { return may_move(evidence, *each); }))

@@ -43,7 +43,7 @@ constexpr std::optional<Cause> (*kRules[])(const Evidence&) = {
     rules::kept_device,               // a device that an object keeps, chosen before
     rules::cached_state_elsewhere,    // a cache was filled on one device and is met on another
     rules::state_not_registered,      // a module's tensor that .to() does not know of
-    rules::left_in_a_container,       // … and a mover that looks one level deep left it
+    rules::left_in_a_container,       // … or a batch that moves its fields has left it
     rules::created_without_device,    // torch.zeros(…) and the like where the work goes on elsewhere
     rules::module_split,      // parameters of one model on several devices, and nothing moves what passes between them
     rules::input_not_moved,   // what the caller gives to a model, or a label, stayed behind
@@ -173,7 +173,7 @@ std::optional<Fix> move_where_bound(const Evidence& evidence) {
     const std::string_view device = expression_of(step, pair.other->device);
     const auto target = step.what == "assigned" ? assigned_name(step.line.source) : std::nullopt;
     if (device.empty() || !target || pair.it->name != *target) continue;
-    if (auto code = move_assigned(step.line.source, device)) return line_fix(step.line, std::move(*code));
+    if (auto code = move_value(step.line.source, device)) return line_fix(step.line, std::move(*code));
   }
   return std::nullopt;
 }

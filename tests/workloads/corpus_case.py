@@ -1,4 +1,5 @@
-"""The corpus: small programs that die of a device mistake, rebuilt from public threads, each with what is right to say of it and how it is repaired.
+"""The corpus: small programs that die of a device mistake, each with what is right to say of it and how it is repaired. They are rebuilt from public
+threads; those of written_2026.py, which have none, are written as people write code.
 
 Its cases are in the form that case_form.py tells. What one prints last after its repair is what it has to print after any other right fix.
 
@@ -27,7 +28,7 @@ CATEGORIES = {
 
 def faults_of_form(case: Case) -> list[str]:
     """What is wrong with a case, as far as it shows without running it."""
-    missing = {"operation", "operands", "category", "line", "thread"} - case.says.keys()
+    missing = {"operation", "operands", "category", "line"} - case.says.keys()
     if missing:
         return [f"it does not say: {', '.join(sorted(missing))}"]
     for pattern in (case.operation, case.error, *case.list_of("operands")):
@@ -35,7 +36,7 @@ def faults_of_form(case: Case) -> list[str]:
     faults = [f"{device} is no device" for device in case.devices if not re.fullmatch(r"cpu|meta|cuda:\d", device)]
     faults += [f"{word} is no category" for word in case.first("category").split("|") if word not in CATEGORIES]
     faults += [f"no line of {place.file} holds: {place.text}" for place in case.lines if not case.lines_at(place)]
-    if not case.first("thread").startswith("https://"):
+    if not case.first("thread", "https://").startswith("https://"):
         faults.append("its thread has no address")
     if not case.repairs:
         faults.append("it has no repair")

@@ -169,7 +169,7 @@ def page(scores: list[Score]) -> str:
         out += ["", f"{waiting} newer cases of the corpus are not among these: `devtrace fix` has not been run on them yet."]
     out += ["", "| case | cause | right | line right | fix runs | tried | seconds |", "|---|---|---|---|---|---|---|"]
     for each in scores:
-        thread = f"[{each.name}]({each.thread})" + (" (kept apart)" if each.part == "kept apart" else "")
+        thread = (f"[{each.name}]({each.thread})" if each.thread else each.name) + (" (kept apart)" if each.part == "kept apart" else "")
         cause = f"{each.category} ({each.confidence})" if each.category else "none"
         out.append(f"| {thread} | {cause} | {yes(each.cause)} | {yes(each.line)} | {yes(each.fix)} | {each.tried} | {each.seconds:.0f} |")
     return "\n".join(out) + "\n"

@@ -144,9 +144,14 @@ def redirect(source, call, text):
             return node, text
     if isinstance(function, ast.Attribute) and function.attr == "to" and call.args:
         first = call.args[0]
-        if not (dotted(first) or "").startswith("torch."):
+        if not is_type(first):
             return first, text
     return None
+
+
+def is_type(node):
+    """`torch.int32`, `x.dtype`: no place."""
+    return (dotted(node) or "").startswith("torch.") or (last_name(node) or "").endswith("dtype")
 
 
 def is_device(node):

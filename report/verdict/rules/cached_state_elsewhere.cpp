@@ -139,6 +139,44 @@ std::optional<Cause> set_up_elsewhere(const Evidence& evidence) {
                move_where_named(evidence, it, *pair.other)};
 }
 
+// Of a variable that a call has given: the call's line, where the function called had made it in an earlier call. It is
+// older than what its caller has computed in a line further up.
+const Frame* given_by_an_earlier_call(const Evidence& evidence, const Operand& it, const Operand& other) {
+  const auto own = innermost_project(evidence.stack);
+  if (!own || !other.created.line() || !older(it, other) || it.is_of_state() || it.moved.known() ||
+      !it.computed_from.empty())
+    return nullptr;
+  const Frame &here = evidence.stack[*own], &computed = *other.created.line();
+  for (const finding::Step& step : it.lineage) {
+    const auto called = (step.what == "assigned" || step.what == "returned") && step.line.same_function(here)
+                            ? called_in_value(step.line.source)
+                            : std::string();
+    const bool made_by_it =
+        !called.empty() && std::any_of(it.created.stack.begin(), it.created.stack.end(), [&](const Frame& each) {
+          return each.function == called || each.function.ends_with("." + called);
+        });
+    if (made_by_it && computed.same_function(here) && computed.line < step.line.line &&
+        evidence.made_under(other, *own))
+      return &step.line;
+  }
+  return nullptr;
+}
+
+std::optional<Cause> given_from_an_earlier_call(const Evidence& evidence) {
+  for (const Operand& it : evidence.operands) {
+    for (const Operand& other : evidence.operands) {
+      const Frame* const line = it.device == other.device ? nullptr : given_by_an_earlier_call(evidence, it, other);
+      if (!line) continue;
+      return Cause{kCategory, Confidence::medium,
+                   fmt::format("{} was made before {}, which an earlier line has computed: what {} calls has kept it "
+                               "from an earlier call, for another device.",
+                               with_place(it), with_place(other), at(line)),
+                   move_where_named(evidence, it, other)};
+    }
+  }
+  return std::nullopt;
+}
+
 // Says no more than the stacks and the times do.
 std::string sentence(const Operand& kept, const Operand& fresh, bool before) {
   if (before)
@@ -170,7 +208,7 @@ std::optional<Cause> cached_state_elsewhere(const Evidence& evidence) {
   const auto not_state = [](const Operand& operand) { return !operand.is_state(); };
   auto pair = evidence.pair([](const Operand& it) { return is_cache(it) && !it.is_state(); }, not_state);
   if (!pair) {
-    for (const auto& rule : {kept_by_its_module, set_up_elsewhere, answered_from_memory})
+    for (const auto& rule : {kept_by_its_module, set_up_elsewhere, answered_from_memory, given_from_an_earlier_call})
       if (auto cause = rule(evidence)) return cause;
     return std::nullopt;
   }

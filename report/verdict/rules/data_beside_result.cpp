@@ -56,20 +56,36 @@ std::optional<Cause> data_beside_result(const Evidence& evidence) {
                use_site(evidence)};
 }
 
-// Of memory that nobody was seen to make, as NumPy's: a method of a module's was given it on the CPU.
-static std::optional<Cause> given_to_a_method(const Evidence& evidence) {
+// Of memory that nobody was seen to make, as NumPy's: a function was given it on the CPU.
+static std::optional<Cause> given_to_a_function(const Evidence& evidence) {
+  const auto own = innermost_project(evidence.stack);
   const auto given = [&](const Operand& it) {
-    return it.on_cpu() && !it.placed() && !it.is_of_state() && it.role == "argument" &&
-           std::any_of(evidence.refusal.modules.begin(), evidence.refusal.modules.end(), [&](const auto& each) {
-             return !it.name_in(each.frame).empty() && each.frame < evidence.stack.size() &&
-                    evidence.stack[each.frame].project;
-           });
+    return own && it.on_cpu() && !it.placed() && !it.is_of_state() && it.role == "argument" &&
+           !it.name_in(*own).empty();
   };
   const auto pair = evidence.pair(given, [](const Operand& other) { return !other.on_cpu(); });
   if (!pair) return std::nullopt;
   return Cause{"input-not-moved", Confidence::low,
-               fmt::format("{} was given to a module's method on the CPU, and nobody was seen to move it. It meets {}.",
-                           pair.it->name, with_place(*pair.other)),
+               fmt::format("{} was given to {} on the CPU, and nobody was seen to move it. It meets {}.", pair.it->name,
+                           evidence.stack[*own].function, with_place(*pair.other)),
+               use_site(evidence)};
+}
+
+// … a line has given it its name.
+static std::optional<Cause> of_unseen_memory(const Evidence& evidence) {
+  const auto named = [](const Operand& it) -> const finding::Step* {
+    const auto step = std::find_if(it.lineage.begin(), it.lineage.end(),
+                                   [](const finding::Step& each) { return each.what == "assigned"; });
+    const bool unseen = it.on_cpu() && !it.placed() && !it.is_of_state() && it.computed_from.empty();
+    return unseen && step != it.lineage.end() ? &*step : nullptr;
+  };
+  const auto pair = evidence.pair([&](const Operand& it) { return named(it) != nullptr; },
+                                  [](const Operand& other) { return !other.on_cpu() && other.placed(); });
+  if (!pair) return std::nullopt;
+  return Cause{"input-not-moved", Confidence::low,
+               fmt::format("{} lies on the CPU since {}, in memory that PyTorch did not allocate, as NumPy's, and was "
+                           "never moved. It meets {}.",
+                           pair.it->name, at(&named(*pair.it)->line), with_place(*pair.other)),
                use_site(evidence)};
 }
 
@@ -80,7 +96,10 @@ std::optional<Cause> never_moved(const Evidence& evidence) {
   };
   const auto pair = evidence.pair(
       left, [](const Operand& other) { return !other.on_cpu() && other.placed() && other.placed()->line(); });
-  if (!pair) return given_to_a_method(evidence);
+  if (!pair) {
+    auto cause = given_to_a_function(evidence);
+    return cause ? cause : of_unseen_memory(evidence);
+  }
   return Cause{"input-not-moved", Confidence::low,
                fmt::format("{} was made on the CPU and never moved, and meets {}.", with_place(*pair.it),
                            with_place(*pair.other)),

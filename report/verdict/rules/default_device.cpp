@@ -167,6 +167,33 @@ std::optional<Cause> left_to_a_default(const Evidence& evidence) {
                std::move(fix)};
 }
 
+// A line that says no device has made it on a GPU: torch.set_default_device() has chosen that.
+std::optional<Cause> made_on_a_chosen_default(const Evidence& evidence) {
+  const auto line_of = [](const Operand& it) -> const Frame* {
+    const Frame* const made = it.created.line();
+    const bool unsaid = made && makes_tensor(made->source) && !says_device(made->source);
+    return unsaid && made->project && !it.on_cpu() && !it.is_of_state() && !it.moved.known() && it.computed_from.empty()
+               ? made
+               : nullptr;
+  };
+  const auto pair = evidence.pair([&](const Operand& it) { return line_of(it) && it.expression.empty(); },
+                                  [&](const Operand& other) { return !line_of(other); });
+  if (!pair || made_by_a_layer(*pair.it)) return std::nullopt;
+  const Frame& line = *line_of(*pair.it);
+  Cause cause{kCategory, Confidence::low,
+              fmt::format("{} was made on {} by {}, which says no device: that is what the program has chosen as the "
+                          "default. It meets {}.",
+                          pair.it->name, pair.it->device, at(&line), with_place(*pair.other)),
+              std::nullopt};
+  for (const finding::Step& step : pair.it->lineage) {
+    const std::string_view device = expression_of(step, pair.other->device);
+    if (cause.fix || device.empty() || !step.line.same_line(line)) continue;
+    if (auto code = give_device(line.source, device)) cause.fix = repair_of(line, std::move(*code));
+  }
+  if (!cause.fix) cause.fix = use_site(evidence);
+  return cause;
+}
+
 // A call has given "cuda" to the function that made it.
 std::optional<Cause> given_without_a_number(const Evidence& evidence) {
   const auto pair = evidence.pair([](const Operand& it) { return given_the_current_device(it) != nullptr; },
@@ -210,6 +237,7 @@ std::optional<Cause> default_device(const Evidence& evidence) {
   if (auto cause = made_on_a_number(evidence)) return cause;
   if (auto cause = left_to_a_default(evidence)) return cause;
   if (auto cause = given_without_a_number(evidence)) return cause;
+  if (auto cause = made_on_a_chosen_default(evidence)) return cause;
   // Of a model's state only where the rest of the model lies elsewhere: it was moved on its own.
   const auto pair = evidence.pair(
       [](const Operand& it) {

@@ -46,8 +46,10 @@ std::optional<Cause> gradient_elsewhere(const Evidence& evidence) {
                                     gradient.function, at(&gradient.backward), target(evidence), it->device);
   if (gradient.forward.known()) because += fmt::format(" Its forward is at {}.", at(&gradient.forward));
   if (!hooks.empty()) because += fmt::format(" Or {} has moved it.", hooks);
-  Cause cause{"gradient-elsewhere", hooks.empty() ? Confidence::high : Confidence::medium, std::move(because),
-              std::nullopt};
+  // What it gives as it has saved it was made by its forward, for reasons of that.
+  const bool made_here = !it->expression.empty() && it->expression.find('(') != it->expression.npos;
+  Cause cause{"gradient-elsewhere", hooks.empty() && made_here ? Confidence::high : Confidence::medium,
+              std::move(because), std::nullopt};
   const Frame& returns = gradient.backward;
   if (returns.project && !it->expression.empty() && !evidence.refusal.wanted_device.empty())
     if (auto code = move_expression(returns.source, it->expression,

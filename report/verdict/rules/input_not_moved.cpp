@@ -69,10 +69,10 @@ bool made_by_caller(const Evidence& evidence, const Operand& input, size_t calle
   return made.size() >= depth && made[made.size() - depth].same_function(evidence.stack[caller]);
 }
 
-// By a line of a module's method that says no device.
+// By a line of a module's method, of nothing.
 bool made_by_the_model(const Evidence& evidence, const Operand& it) {
   const Frame* made = it.created.line();
-  return made && it.on_cpu() && !it.moved.known() && makes_tensor(made->source) && !says_device(made->source) &&
+  return made && it.on_cpu() && !it.moved.known() && makes_tensor(made->source) &&
          evidence.made_by_a_modules_method(it);
 }
 
@@ -165,23 +165,6 @@ std::optional<Cause> taken_away(const Evidence& evidence, const Operand& input, 
   return cause;
 }
 
-// `value.to(d) if isinstance(value, torch.Tensor) else value`, of whatever the value holds.
-std::optional<std::string> move_all_within(std::string_view source) {
-  constexpr std::string_view kIf = " if isinstance(", kTensor = ", torch.Tensor) else ", kTo = ".to(";
-  const size_t test = source.find(kIf);
-  const size_t name = test == source.npos ? test : test + kIf.size();
-  const size_t tensor = name == source.npos ? name : source.find(kTensor, name);
-  if (tensor == source.npos || source.find(kIf, name) != source.npos) return std::nullopt;
-  const std::string_view value = source.substr(name, tensor - name);
-  const std::string_view rest = source.substr(tensor + kTensor.size());
-  const std::string moved = fmt::format("{}{}", value, kTo);
-  const size_t begin = source.rfind(moved, test);
-  if (!is_identifier(value) || !rest.starts_with(value) || begin == source.npos) return std::nullopt;
-  const std::string_view move = source.substr(begin, test - begin);
-  return dedented(fmt::format("{}torch.utils._pytree.tree_map_only(torch.Tensor, lambda {}: {}, {}){}",
-                              source.substr(0, begin), value, move, value, rest.substr(value.size())));
-}
-
 // A model that was put on the CPU, and an input that was brought to a GPU all the same.
 std::optional<Cause> input_of_a_model_on_cpu(const Evidence& evidence) {
   const auto caller = evidence.caller_of_model();
@@ -264,25 +247,6 @@ std::optional<Cause> label(const Evidence& evidence) {
 }
 
 }  // namespace
-
-// What stands beside its container was brought to where the other one is, by a line that looks no deeper.
-std::optional<Cause> left_in_a_container(const Evidence& evidence) {
-  const auto left = [](const Operand& it) -> const finding::Step* {
-    const auto step = std::find_if(it.lineage.begin(), it.lineage.end(),
-                                   [](const finding::Step& each) { return each.what == "left"; });
-    return step == it.lineage.end() || !step->line.project ? nullptr : &*step;
-  };
-  const auto pair = evidence.pair([&](const Operand& it) { return left(it) != nullptr; },
-                                  [](const Operand& other) { return !other.on_cpu(); });
-  if (!pair) return std::nullopt;
-  const finding::Step& step = *left(*pair.it);
-  auto code = move_all_within(step.line.source);
-  return Cause{
-      kCategory, Confidence::medium,
-      fmt::format("{} lies within a container, which {} did not look into when it brought {} to {}. It meets {}.",
-                  with_place(*pair.it), at(&step.line), step.call, pair.other->device, with_place(*pair.other)),
-      code ? std::optional(repair_of(step.line, std::move(*code))) : use_site(evidence)};
-}
 
 // The operand, or the one thing that it was computed from, which a line of the program's took to the CPU; null: none
 // did.

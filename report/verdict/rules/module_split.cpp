@@ -165,6 +165,29 @@ std::optional<Cause> taken_from_its_hook(const Evidence& evidence) {
                repair_of(line, std::move(*code))};
 }
 
+// In the line of the module that has both parts: what it gives to one of them, which lies whole where the state is.
+std::optional<Fix> move_into_part(const Evidence& evidence, const Operand& it, const Operand& state) {
+  const auto& running = evidence.refusal.modules;  // innermost first
+  const auto outer =
+      std::find_if(running.begin(), running.end(), [](const auto& each) { return each.devices.size() > 1; });
+  if (outer == running.begin() || outer == running.end() || outer->frame >= evidence.stack.size() ||
+      (outer - 1)->devices.size() != 1 || (outer - 1)->devices[0] != state.device)
+    return std::nullopt;
+  const Frame& here = evidence.stack[outer->frame];
+  std::vector<std::string_view> names{it.name_in(outer->frame)};
+  for (const finding::Mention& each : evidence.refusal.mentions)
+    if (each.frame == outer->frame && each.device == it.device) names.push_back(each.name);
+  for (const std::string_view name : names) {
+    const auto part = here.project && is_reference(name) ? callee_of(here.source, name) : std::nullopt;
+    if (!part || !state.name_in(outer->frame).starts_with(*part + ".")) continue;
+    const std::string device =
+        fmt::format("next({}.{}()).device", *part, state.role == "buffer" ? "buffers" : "parameters");
+    if (auto code = replace_read(here.source, name, fmt::format("{}.to({})", name, device)))
+      return repair_of(here, std::move(*code));
+  }
+  return std::nullopt;
+}
+
 std::optional<Cause> passed_between_parts(const Evidence& evidence) {
   const auto pair = evidence.pair([&](const Operand& it) { return !it.is_state() && evidence.made_inside_model(it); },
                                   [](const Operand& other) { return other.is_of_state(); });
@@ -186,13 +209,14 @@ std::optional<Cause> passed_between_parts(const Evidence& evidence) {
   const std::string hook = pair.other->hook.empty() ? "and nothing moves what passes between its parts"
                                                     : fmt::format("and {} did not move it", pair.other->hook);
   // What was taken from where the map has it is used beside what it is for: that goes nowhere for it.
+  auto fix = move_into_part(evidence, *pair.it, *pair.other);
+  if (!fix) fix = move_where_named(evidence, *pair.it, *pair.other);
   const bool from_its_place = pair.other->device_map.ends_with(": " + pair.it->device);
   return Cause{kCategory, confidence,
                fmt::format("{} was computed inside {} on {} and meets {}: the model is spread over devices, {}.",
                            pair.it->name, of_model(*pair.other), pair.it->device, with_place(*pair.other), hook) +
                    by_the_map(*pair.other),
-               from_its_place ? move_where_named(evidence, *pair.other, *pair.it)
-                              : move_where_named(evidence, *pair.it, *pair.other)};
+               from_its_place ? move_where_named(evidence, *pair.other, *pair.it) : std::move(fix)};
 }
 
 // Two results of the model's own layers, and nobody moved either: the layers are on different devices.

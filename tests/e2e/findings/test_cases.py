@@ -98,7 +98,7 @@ def test_its_fix_changes_those_lines_alone(name, tmp_path):
 
 def test_no_two_cases_share_a_name_or_a_thread():
     assert len(OF_THE_CORPUS) == len(cases_in(CORPUS)) + len(cases_in(APART))
-    threads = [case.first("thread") for case in OF_THE_CORPUS.values()]
+    threads = [case.first("thread") for case in OF_THE_CORPUS.values() if "thread" in case.says]
     assert len(threads) == len(set(threads))
 
 

@@ -216,7 +216,71 @@ def run(images):
     return torch.where(mask > 0, images, images * 2)  # LINE
 run(torch.ones(4, device=DEVICE))
 """, {"MADE": ("made", "DEVICE"), "RETURNED": ("returned", "images.device")}),
+    "handed on by a function that has returned, too": ("""
+def ones(count):
+    return torch.ones(count)  # MADE
+def mask_for(batch):
+    return ones(len(batch))  # HANDED ON
+def run(images):
+    mask = mask_for(images)  # RETURNED
+    return torch.where(mask > 0, images, images * 2)  # LINE
+run(torch.ones(4, device="cuda:0"))
+""", {"MADE": ("made", None), "HANDED ON": ("returned", "batch.device"), "RETURNED": ("returned", "images.device")}),
+    "in a dict that a call has given": ("""
+import numpy
+def prepared(count):
+    return {"mask": torch.from_numpy(numpy.ones(count)), "count": count}
+def run(images):
+    batch = prepared(4)  # GIVEN
+    return torch.where(batch["mask"] > 0, images, images * 2)  # LINE
+run(torch.ones(4, device="cuda:0"))
+""", {"GIVEN": ("assigned", "images.device")}),
+    "in a dict that a line stores it in": ("""
+import numpy
+def run(images):
+    masks = {}
+    for name in ("first", "second"):
+        masks[name] = torch.from_numpy(numpy.ones(4))  # STORED
+    return torch.where(masks["first"] > 0, images, images * 2)  # LINE
+run(torch.ones(4, device="cuda:0"))
+""", {"STORED": ("assigned", "images.device")}),
+    "in a variable that had another value": ("""
+import numpy
+def run(images, mask):
+    if mask is None:
+        mask = [1] * 4
+    mask = torch.from_numpy(numpy.array(mask))  # ASSIGNED
+    return torch.where(mask > 0, images, images * 2)  # LINE
+run(torch.ones(4, device="cuda:0"), None)
+""", {"ASSIGNED": ("assigned", "images.device")}),
+    "left beside what a batch moves": ("""
+from dataclasses import dataclass, replace
+@dataclass
+class Batch:
+    images: torch.Tensor
+    mask: torch.Tensor
+    def to(self, device):
+        return replace(self, images=self.images.to(device))  # LEFT
+def run(batch):
+    return torch.where(batch.mask > 0, batch.images, batch.images * 2)  # LINE
+run(Batch(torch.ones(4), torch.ones(4)).to("cuda:0"))
+""", {"LEFT": ("left", None)}),
 }  # fmt: skip
+
+
+def test_a_variable_that_may_have_either_value_has_no_line(rehearse):
+    outcome = rehearse("""
+        import numpy, torch
+        def run(images, many):
+            if many:
+                mask = torch.from_numpy(numpy.ones(4))
+            else:
+                mask = torch.from_numpy(numpy.zeros(4))
+            return torch.where(mask > 0, images, images * 2)
+        run(torch.ones(4, device="cuda:0"), True)
+        """)
+    steps = [step for each in outcome.finding["operands"] for one in [each, *each.get("computed_from", [])] for step in steps_of(one)]
+    assert not [step for step in steps if step[0] == "assigned"]
 
 
 @pytest.mark.parametrize("how", PASSED)

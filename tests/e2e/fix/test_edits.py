@@ -271,6 +271,14 @@ def test_what_makes_a_tensor_is_given_the_device_or_moved(tmp_path, made, wanted
     assert codes(found, "device-at-creation")[0] == f"x = {wanted}"
 
 
+def test_no_device_stands_where_a_type_did(tmp_path):
+    path = program(tmp_path, "def f(x, w, dtype):\n    x = x.to(dtype)\n    return x + w\n")
+    x = operand("x", "cpu", created=[(path, 2, "f")])
+    found = [each["code"] for each in asked(tmp_path, [(path, 3, "f")], [x, operand("w", "cuda:0")])]
+    assert "x = x.to(dtype).to(w.device)" in found
+    assert "x = x.to(w.device)" not in found
+
+
 def test_files_of_others_are_left_alone(tmp_path):
     folder = tmp_path / "site-packages"
     folder.mkdir()

@@ -98,15 +98,15 @@ TEST(GiveDevice, AddsOrReplacesWhatMeansTheDefault) {
 }
 
 TEST(MoveAssigned, MovesTheWholeValue) {
-  EXPECT_EQ(move_assigned("t = torch.from_numpy(a).long()  # steps", "d"),
+  EXPECT_EQ(move_value("t = torch.from_numpy(a).long()  # steps", "d"),
             "t = torch.from_numpy(a).long().to(d)  # steps");
-  EXPECT_EQ(move_assigned("self.t: Tensor = a + b", "d"), "self.t: Tensor = (a + b).to(d)");
-  EXPECT_EQ(move_assigned("a, b = f(x)", "d"), std::nullopt) << "two values";
-  EXPECT_EQ(move_assigned("a += f(x)", "d"), std::nullopt);
-  EXPECT_EQ(move_assigned("f(a=x)", "d"), std::nullopt);
-  EXPECT_TRUE(assigns_new_tensor("t = th.from_numpy(a).long()"));
-  EXPECT_FALSE(assigns_new_tensor("t = load(torch.ones(3))"));
-  EXPECT_FALSE(assigns_new_tensor("t = torch.relu(x)"));
+  EXPECT_EQ(move_value("self.t: Tensor = a + b", "d"), "self.t: Tensor = (a + b).to(d)");
+  EXPECT_EQ(move_value("a, b = f(x)", "d"), std::nullopt) << "two values";
+  EXPECT_EQ(move_value("a += f(x)", "d"), std::nullopt);
+  EXPECT_EQ(move_value("f(a=x)", "d"), std::nullopt);
+  EXPECT_TRUE(gives_new_tensor("t = th.from_numpy(a).long()"));
+  EXPECT_FALSE(gives_new_tensor("t = load(torch.ones(3))"));
+  EXPECT_FALSE(gives_new_tensor("t = torch.relu(x)"));
 }
 
 TEST(MoveConstructed, MovesWhatTheClassGives) {
@@ -293,6 +293,39 @@ TEST(SourceLine, MovesWithoutBlocking) {
   EXPECT_TRUE(says_current_device("x = x.cuda(non_blocking=True)"));
   EXPECT_FALSE(says_current_device("x = x.cuda(1, non_blocking=True)"));
   EXPECT_EQ(redirect_move("x = x.cuda(non_blocking=True)", "\"cuda:1\""), "x = x.to(\"cuda:1\", non_blocking=True)");
+}
+
+TEST(MoveValue, OfAnAssignmentAndOfWhatIsReturned) {
+  EXPECT_EQ(move_value("x = f(y)", "w.device"), "x = f(y).to(w.device)");
+  EXPECT_EQ(move_value("  return a + b", "w.device"), "return (a + b).to(w.device)");
+  EXPECT_EQ(move_value("a, b = f(y)", "w.device"), std::nullopt);  // a tuple has no .to()
+  EXPECT_EQ(move_value("f(y)", "w.device"), std::nullopt);
+}
+
+TEST(ReplaceValue, OfAnAssignment) {
+  EXPECT_EQ(replace_value("a, b = f(y)  # both", "(each for each in f(y))"), "a, b = (each for each in f(y))  # both");
+  EXPECT_EQ(called_in_value("points = self.grid(size, x.device)"), "grid");
+  EXPECT_EQ(called_in_value("points = self.grid(size)[0]"), "");
+  EXPECT_EQ(called_in_value("points = a(b) + c(d)"), "");
+}
+
+TEST(UnpackedNames, OfVariablesAlone) {
+  EXPECT_EQ(unpacked_names("keys, values = f(x)"), (std::vector<std::string>{"keys", "values"}));
+  EXPECT_TRUE(unpacked_names("x = f(a, b)").empty());
+  EXPECT_TRUE(unpacked_names("self.x, y = f(a, b)").empty());
+  EXPECT_TRUE(unpacked_names("f(a, b)").empty());
+}
+
+TEST(SayDevice, InThePlaceOfTheOneThatIsThere) {
+  EXPECT_EQ(say_device("x = torch.zeros(3, device=self.device)", "y.device"), "x = torch.zeros(3, device=y.device)");
+  EXPECT_EQ(say_device("x = torch.zeros(3)", "y.device"), std::nullopt);
+}
+
+TEST(OnlyMoves, OfStatementsThatAreNothingElse) {
+  EXPECT_TRUE(only_moves("model.to(device)"));
+  EXPECT_TRUE(only_moves("model = model.cuda()"));
+  EXPECT_FALSE(only_moves("model = net.cuda()"));
+  EXPECT_FALSE(only_moves("model.to(device).eval()"));
 }
 
 }  // namespace

@@ -116,6 +116,39 @@ void each_variable(const Statement& statement, size_t begin, size_t end, const V
   }
 }
 
+// Where an expression of attributes and subscripts ends that begins with the word which ends at `at`.
+size_t end_of_reference(const Statement& statement, size_t at, size_t end) {
+  const std::string_view text = statement.text;
+  while (at < end && (text[at] == '.' || text[at] == '[')) {
+    if (text[at] == '.') {
+      for (++at; at < end && word_char(text[at]);) ++at;
+      continue;
+    }
+    const int outside = statement.scan.depth[statement.begin + at];
+    for (++at; at < end && statement.scan.depth[statement.begin + at] > outside;) ++at;
+    at = std::min(at + 1, end);
+  }
+  return at;
+}
+
+// Calls visit(expression) for what stands before the `=`: `x`, `self.x`, `batch["x"]`.
+template <class Visit>
+void each_target(const Statement& statement, size_t end, const Visit& visit) {
+  const std::string_view text = statement.text;
+  for (size_t at = 0; at < end;) {
+    const size_t word = at;
+    while (at < end && word_char(text[at])) ++at;
+    if (at > word && statement.code(word)) {
+      at = end_of_reference(statement, at, end);
+      std::string target(text.substr(word, at - word));
+      std::replace(target.begin(), target.end(), '\'', '"');  // as names have it
+      visit(target);
+    } else if (at == word) {
+      ++at;
+    }
+  }
+}
+
 // Calls visit(name) for what the statement gives a value.
 template <class Visit>
 void each_bound(const Statement& statement, const Visit& visit) {
@@ -138,7 +171,7 @@ void each_bound(const Statement& statement, const Visit& visit) {
   size_t end = end_of_targets(statement);
   for (size_t at = 0; at < end; ++at)  // `x: Tensor = y`
     if (text[at] == ':' && statement.outside_of_brackets(at)) end = at;
-  each_variable(statement, 0, end, visit);
+  each_target(statement, end, visit);
 }
 
 void read_bindings(const Lines& lines, FunctionText& function) {
@@ -187,6 +220,24 @@ size_t FunctionText::begin_of(int line) const {
 bool FunctionText::begins_statement(int line) const {
   const size_t begin = begin_of(line), word = text.find_first_not_of(" \t", begin);
   return word != text.npos && scan.code[word] && scan.depth[word] == 0 && (begin < 2 || text[begin - 2] != '\\');
+}
+
+std::optional<int> FunctionText::settled_above(const std::vector<int>& lines, int line) const {
+  const auto below = std::lower_bound(lines.begin(), lines.end(), line);
+  if (below == lines.begin()) return std::nullopt;
+  const int last = *(below - 1);
+  const auto text_of = [&](int at) { return std::string_view(text).substr(begin_of(at)); };
+  const size_t depth = indentation(text_of(last)), deepest = indentation(text_of(line));
+  for (int at = last + 1; at <= line; ++at) {
+    if (!begins_statement(at) || blank(text_of(at).substr(0, text_of(at).find('\n')))) continue;
+    const size_t own = indentation(text_of(at));
+    if (own < depth) return std::nullopt;  // that line may have been left out
+    const std::string_view statement = text_of(at).substr(own);
+    const bool loop =
+        statement.starts_with("for ") || statement.starts_with("async for ") || statement.starts_with("while ");
+    if (loop && own < deepest && below != lines.end()) return std::nullopt;  // it may come by again
+  }
+  return last;
 }
 
 // What stands behind each read of the name below that line, up to where a line has given it a new value.

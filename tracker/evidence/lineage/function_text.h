@@ -21,10 +21,13 @@ struct FunctionText {
   std::vector<std::string> parameters;  // those that a call gives by place come first; without *args and **kwargs
   bool method = false;                  // the first is `self` or `cls`
   std::map<std::string, std::string, std::less<>> defaults;  // of parameters, as they are written
-  // For each variable the lines of the statements that give it a value, as far as their text shows it.
+  // For each variable, attribute and element (`x`, `self.x`, `batch["x"]`) the lines of the statements that give it a
+  // value, as far as their text shows it.
   std::map<std::string, std::vector<int>, std::less<>> bound;
 
   const std::vector<int>& bindings(const std::string& variable) const;
+  // The last of those lines above that one which has run whenever it runs, and behind which no other one has.
+  std::optional<int> settled_above(const std::vector<int>& lines, int line) const;
   // Does a statement begin in that line of the function's?
   bool begins_statement(int line) const;
   // Is the variable, or attribute of one, read below that line, before a line gives it a new value, and never as NumPy

@@ -238,12 +238,21 @@ finding::List<finding::DeviceExpression> KnownNames::devices_in(size_t frame, in
   return best_of(std::move(candidates));
 }
 
-std::optional<int> KnownNames::line_that_binds(size_t frame, const std::string& variable) const {
+std::optional<int> KnownNames::line_that_binds(size_t frame, const std::string& name) const {
   const Frame& here = frames_[frame];
   const FunctionText* function = function_of(here.file, here.function, here.region.line);
-  if (!function || here.is_parameter(api_, variable)) return std::nullopt;
-  const std::vector<int>& bound = function->bindings(variable);
-  return bound.size() == 1 && bound[0] < here.region.line ? std::optional(bound[0]) : std::nullopt;
+  if (!function) return std::nullopt;
+  const int now = here.region.line;
+  if (const std::vector<int>& own = function->bindings(name); !own.empty()) return function->settled_above(own, now);
+  // `batch["x"]` where a line stores `batch[key]`, or gives `batch` itself.
+  const std::string container = name.substr(0, name.find('['));
+  if (container.size() == name.size()) return std::nullopt;
+  std::vector<int> stored;
+  for (const auto& [target, lines] : function->bound)
+    if (target.starts_with(container + "[")) stored.insert(stored.end(), lines.begin(), lines.end());
+  if (stored.empty()) return function->settled_above(function->bindings(container), now);
+  // It is there, so the only line that stores one has run.
+  return stored.size() == 1 && stored[0] < now ? std::optional(stored[0]) : std::nullopt;
 }
 
 std::optional<int> KnownNames::line_that_appends(const stacks::PythonFrame& code) const {

@@ -27,8 +27,9 @@ class KnownNames {
                                                       uint64_t time) const;
   // … in a line of a running frame: where nothing else is said, the one that it is in.
   finding::List<finding::DeviceExpression> devices_in(size_t frame, int line = 0) const;
-  // The only line of a running frame's function that gives a variable its value, if that stands above where it is now.
-  std::optional<int> line_that_binds(size_t frame, const std::string& variable) const;
+  // The line of a running frame's function that has given a variable, an attribute or an element the value that it has
+  // now. Of an element also the one that gave the container, where no line stores into it.
+  std::optional<int> line_that_binds(size_t frame, const std::string& name) const;
   // The only line of the function that puts something behind a list which that line reads, if it stands above:
   // `parts.append(…)` of `torch.cat(parts)`.
   std::optional<int> line_that_appends(const stacks::PythonFrame& code) const;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "common/python_scan.h"
+#include "common/text.h"
 #include "tracker/evidence/lineage/default_arguments.h"
 #include "tracker/memory/provenance.h"
 
@@ -9,10 +11,6 @@ namespace devtrace::evidence {
 namespace {
 
 using Stack = std::vector<stacks::PythonFrame>;
-
-bool is_variable(const std::string& name) {
-  return name.find_first_of(".[(") == name.npos;
-}
 
 // The frame that called the class.
 std::optional<size_t> constructor_call(const Stack& made, const std::string& type, const SourceText& source) {
@@ -47,6 +45,21 @@ std::string module_of(const Operand& state, const std::string& name) {
 
 std::string variable_of(const std::string& name) {
   return name.substr(0, name.find_first_of(".[("));
+}
+
+// Is the line `return f(…)`, which gives its caller nothing but what it has computed?
+bool hands_on(const stacks::PythonFrame& frame, const SourceText& source) {
+  constexpr std::string_view kReturn = "return ";
+  if (!is_project_file(frame.file, source.standard_library)) return false;
+  const std::string text = source.lines(frame.file, frame.line);
+  const std::string_view line = trimmed(text);
+  if (!line.starts_with(kReturn) || line[kReturn.size()] == '(') return false;
+  const Scan scan(line);
+  size_t last = line.size() - 1;
+  while (last > 0 && (!scan.code[last] || line[last] == ' ')) --last;  // a comment
+  for (size_t at = kReturn.size(); at < last; ++at)
+    if (scan.code[at] && scan.depth[at] == 0 && line[at] == ',') return false;
+  return line[last] == ')' && scan.balanced;
 }
 
 // The line that moves what is called so and keeps nothing of it, between one that gave it its value and another line.
@@ -149,16 +162,17 @@ finding::List<finding::Step> lineage(const python::Api& api, const Operand& oper
     const auto from = operand.has_role_of_state() ? constructed : line;
     if (live && from && !(operand.has_role_of_state() && moved)) {
       const size_t returned = last.size() - (frames.size() - live->frame);
+      for (size_t at = *from + 1; at < returned && hands_on(last[at - 1], source); ++at)
+        add("returned", last, at, came);
       if (returned > *from && live->line != frames[live->frame].region.line) add("returned", last, returned, came);
     }
   }
   if (!operand.has_role_of_state())
     if (const auto move = discarded_move(operand, names, placed, frames, source)) step("discarded", *move, {});
   for (const finding::Name& name : operand.names) {
-    const std::string variable = operand.has_role_of_state() ? module_of(operand, name.name) : name.name;
-    if (variable.empty() || !frames[name.frame].project || !is_variable(variable)) continue;
+    const std::string known_as = operand.has_role_of_state() ? module_of(operand, name.name) : name.name;
     const Frame& frame = frames[name.frame];
-    const auto line = names.line_that_binds(name.frame, variable);
+    const auto line = known_as.empty() || !frame.project ? std::nullopt : names.line_that_binds(name.frame, known_as);
     if (!line) continue;
     const bool known = std::any_of(steps.begin(), steps.end(), [&](const finding::Step& each) {
       return each.line.line == *line && each.line.file == frame.file;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/python_scan.h"
 #include "tracker/evidence/lineage/lineage.h"
 #include "tracker/evidence/origins/origins.h"
 #include "tracker/memory/provenance.h"
@@ -28,13 +29,20 @@ Way way_of(uintptr_t storage, const SourceText& source) {
   return {stack[*line].file, stack[*line].function, block->moved_from.known()};
 }
 
-// `kwargs["ids"]` of `kwargs["cos_sin"][0]`: has it the same beginning and one step more, where the other has more?
-bool is_beside_container(std::string_view name, std::string_view within) {
-  const size_t bracket = name.rfind('[');
-  if (bracket == name.npos || bracket == 0 || !name.ends_with(']') || !within.starts_with(name.substr(0, bracket + 1)))
-    return false;
-  const size_t end = within.find(']', bracket);
-  return end != within.npos && end + 1 < within.size() && within[end + 1] == '[';
+// `batch.spans` of `batch.spans.starts`, `batch` of `batch["ids"]`; empty for a variable.
+std::string_view holder_of(std::string_view name) {
+  const size_t last = name.ends_with(']') ? name.rfind('[') : name.rfind('.');
+  return last == name.npos ? std::string_view() : name.substr(0, last);
+}
+
+// `kwargs["ids"]` of `kwargs["cos_sin"][0]` and of `kwargs["mask"]`: does what holds the other one, or something
+// further out, hold this one as well, and tell them by their names?
+bool is_beside(std::string_view name, std::string_view other) {
+  const std::string_view holder = holder_of(name), step = name.substr(holder.size());
+  const bool beside = !holder.empty() && name != other && other.starts_with(holder) && other.size() > holder.size() &&
+                      !word_char(other[holder.size()]);
+  const bool element = step.starts_with('[') && step[1] != '"';
+  return beside && !(element && holder == holder_of(other));
 }
 
 }  // namespace
@@ -42,17 +50,21 @@ bool is_beside_container(std::string_view name, std::string_view within) {
 finding::Step left_within(const Torch& torch, const Operand& operand, const std::vector<Frame>& frames,
                           const Scope& scope, ObjectWalk& walk, const SourceText& source) {
   finding::Step found;
-  if (operand.device != "cpu") return found;
+  if (operand.device != "cpu" || operand.moved.known()) return found;
   for (const finding::Name& name : operand.names) {
-    if (!frames[name.frame].project || std::count(name.name.begin(), name.name.end(), '[') < 2) continue;
+    if (!frames[name.frame].project || holder_of(name.name).empty()) continue;
     scope.for_each_local(name.frame, [&](const std::string& variable, PyObject* value) {
-      if (!name.name.starts_with(variable)) return;
-      walk.walk(value, variable, 4, variable == "self", [&](const ReachedObject& reached) {
+      // What a module has is moved, or not, as its state is.
+      const bool self = variable == "self", deep = std::count(name.name.begin(), name.name.end(), '[') >= 2;
+      const bool object = self || name.name.starts_with(variable + ".");
+      if (!name.name.starts_with(variable) || (self ? !deep : torch.is_module(value))) return;
+      walk.walk(value, variable, 4, object, [&](const ReachedObject& reached) {
         if (!found.what.empty() || !torch.is_tensor(reached.object) || torch.is_opaque(reached.object)) return;
-        if (!is_beside_container(reached.name, name.name)) return;
+        if (!is_beside(reached.name, name.name)) return;
         const TensorFacts facts = torch.facts(reached.object);
         const auto block = facts.storage ? memory::provenance::block_at(facts.storage) : std::nullopt;
-        if (facts.device == operand.device || !block || !block->moved_from.known()) return;
+        const bool left = block && block->moved_from.known() && facts.device != operand.device;
+        if (!left) return;
         const auto stack = stacks::resolve(block->allocated.stack);
         const auto line = innermost_project(stack, source);
         if (!line) return;

@@ -16,9 +16,9 @@ finding::List<finding::Operand> siblings(const python::Api& api, const Torch& to
                                          const Scope& scope, ObjectWalk& walk, const KnownNames& names,
                                          const SourceText& source);
 
-// The line that brought what stands beside the operand's container to another device, and left what is within that.
-// For example `value.to(device) if isinstance(value, torch.Tensor) else value`, of a list. Empty `what`: none. Under
-// the GIL.
+// The line that brought what stands beside the operand, or beside what holds it, to another device, and left that. For
+// example `value.to(device) if isinstance(value, torch.Tensor) else value`, of a list; or a batch's own `to`. Empty
+// `what`: none. Under the GIL.
 finding::Step left_within(const Torch& torch, const Operand& operand, const std::vector<Frame>& frames,
                           const Scope& scope, ObjectWalk& walk, const SourceText& source);
 

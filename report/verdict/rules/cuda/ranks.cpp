@@ -175,7 +175,7 @@ std::optional<Cause> collective_elsewhere(const Evidence& evidence) {
                  fmt::format("{} is on the CPU, and the process group has no backend for it: NCCL's collectives take "
                              "tensors of the rank's GPU.",
                              with_place(it)),
-                 fix_at_origin_of(it, wanted)};
+                 fix_at_origin_of(evidence, it, wanted)};
   if (auto fix = placed_by_rank(setup, it, line, wanted))
     return Cause{"device-of-another-rank", Confidence::high,
                  fmt::format("The process group of this rank is on {}, and {} is where its line says, whichever rank "

@@ -1,0 +1,87 @@
+// What stands beside an operand, or beside what holds it, was brought to where the other one is. The operand was not:
+// the line looks no deeper, or a batch moves its fields one by one.
+#include <algorithm>
+
+#include "common/format.h"
+#include "common/text.h"
+#include "report/verdict/rules.h"
+#include "report/verdict/source_line.h"
+#include "report/verdict/statement_scan.h"
+
+namespace devtrace::report::verdict::rules {
+namespace {
+
+// `value.to(d) if isinstance(value, torch.Tensor) else value`, of whatever the value holds.
+std::optional<std::string> move_all_within(std::string_view source) {
+  constexpr std::string_view kIf = " if isinstance(", kTensor = ", torch.Tensor) else ", kTo = ".to(";
+  const size_t test = source.find(kIf);
+  const size_t name = test == source.npos ? test : test + kIf.size();
+  const size_t tensor = name == source.npos ? name : source.find(kTensor, name);
+  if (tensor == source.npos || source.find(kIf, name) != source.npos) return std::nullopt;
+  const std::string_view value = source.substr(name, tensor - name);
+  const std::string_view rest = source.substr(tensor + kTensor.size());
+  const std::string moved = fmt::format("{}{}", value, kTo);
+  const size_t begin = source.rfind(moved, test);
+  if (!is_identifier(value) || !rest.starts_with(value) || begin == source.npos) return std::nullopt;
+  const std::string_view move = source.substr(begin, test - begin);
+  return dedented(fmt::format("{}torch.utils._pytree.tree_map_only(torch.Tensor, lambda {}: {}, {}){}",
+                              source.substr(0, begin), value, move, value, rest.substr(value.size())));
+}
+
+// `starts` of `batch.spans.starts`, with its dot or brackets.
+std::string_view last_step(std::string_view name) {
+  const size_t at = name.ends_with(']') ? name.rfind('[') : name.rfind('.');
+  return at == name.npos ? std::string_view() : name.substr(at);
+}
+
+// `replace(self, ids=self.ids.to(device))` → `…, mask=self.mask.to(device))`: the keyword of the one that was moved, as
+// the other one would say it.
+std::optional<std::string> move_along(std::string_view source, std::string_view moved, std::string_view left) {
+  const std::string_view from = last_step(moved), to = last_step(left);
+  if (!from.starts_with('.') || !to.starts_with('.')) return std::nullopt;
+  const std::string_view keyword = from.substr(1);
+  const auto value = keyword_argument(source, keyword);
+  if (!value || keyword_argument(source, to.substr(1))) return std::nullopt;
+  auto own = replace_expression(*value, fmt::format("self{}", from), fmt::format("self{}", to));
+  const std::string written = fmt::format("{}={}", keyword, *value);
+  const size_t at = source.find(written);
+  if (!own || at == source.npos) return std::nullopt;
+  const size_t end = at + written.size();
+  return dedented(spliced(source, {end, end}, fmt::format(", {}={}", to.substr(1), *own)));
+}
+
+const finding::Step* left_by(const Operand& it) {
+  const auto step =
+      std::find_if(it.lineage.begin(), it.lineage.end(), [](const finding::Step& each) { return each.what == "left"; });
+  return step == it.lineage.end() || !step->line.project ? nullptr : &*step;
+}
+
+// Do both hang on the same thing, or does the operand lie deeper?
+bool directly_beside(std::string_view name, std::string_view moved) {
+  const size_t holder = moved.size() - last_step(moved).size();
+  return name.size() - last_step(name).size() == holder;
+}
+
+}  // namespace
+
+std::optional<Cause> left_in_a_container(const Evidence& evidence) {
+  const auto pair = evidence.pair([](const Operand& it) { return left_by(it) != nullptr; },
+                                  [](const Operand& other) { return !other.on_cpu(); });
+  if (!pair) return std::nullopt;
+  const finding::Step& step = *left_by(*pair.it);
+  const auto along = [&](const finding::Name& each) { return directly_beside(each.name, step.call); };
+  const auto name = std::find_if(pair.it->names.begin(), pair.it->names.end(), along);
+  const bool beside = name != pair.it->names.end();
+  auto code = beside ? move_along(step.line.source, step.call, name->name) : move_all_within(step.line.source);
+  return Cause{
+      "input-not-moved", Confidence::medium,
+      beside
+          ? fmt::format("{} stands beside {}, which {} brought to {}, and was left there. It meets {}.",
+                        with_place(*pair.it), step.call, at(&step.line), pair.other->device, with_place(*pair.other))
+          : fmt::format("{} lies within a container, which {} did not look into when it brought {} to {}. It meets "
+                        "{}.",
+                        with_place(*pair.it), at(&step.line), step.call, pair.other->device, with_place(*pair.other)),
+      code ? std::optional(repair_of(step.line, std::move(*code))) : use_site(evidence)};
+}
+
+}  // namespace devtrace::report::verdict::rules
