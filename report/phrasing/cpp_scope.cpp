@@ -105,6 +105,28 @@ void add_members(std::string_view scope, const Member& member, std::vector<std::
   }
 }
 
+// Where the code has the name last as a variable, and not as a member of something.
+size_t last_variable(std::string_view code, std::string_view name) {
+  for (size_t at = code.rfind(name); at != code.npos && !name.empty();
+       at = at == 0 ? code.npos : code.rfind(name, at - 1)) {
+    const char before = at == 0 ? ' ' : code[at - 1];
+    const size_t end = at + name.size();
+    if (!is_word(before) && before != '.' && before != '>' && (end == code.size() || !is_word(code[end]))) return at;
+  }
+  return code.npos;
+}
+
+// What a line declares in braces that it closes again is nobody's else.
+std::string without_closed_bodies(std::string code) {
+  for (size_t open = 0; (open = code.find('{', open)) != code.npos; ++open) {
+    const size_t end = std::min(code.find('\n', open), code.size());
+    const size_t behind = behind_bracket(std::string_view(code).substr(0, end), open);
+    if (behind == code.npos) continue;
+    for (size_t i = open + 1; i + 1 < behind; ++i) code[i] = ' ';
+  }
+  return code;
+}
+
 std::string joined(const std::vector<std::string>& lines) {
   std::string all;
   for (const std::string& line : lines) all += line + '\n';
@@ -152,7 +174,7 @@ std::string scope_above(const std::vector<std::string>& lines, int line) {
 
 std::vector<std::string> device_expressions(const std::vector<std::string>& lines, int line) {
   if (line <= 0 || static_cast<size_t>(line) > lines.size()) return {};
-  const std::string file = code_of(joined(lines)), scope = code_of(scope_above(lines, line));
+  const std::string file = code_of(joined(lines)), scope = without_closed_bodies(code_of(scope_above(lines, line)));
   size_t place = 0;
   for (int i = 1; i < line; ++i) place += lines[static_cast<size_t>(i) - 1].size() + 1;
   std::vector<std::pair<size_t, std::string>> found;  // where the scope declares it
@@ -178,8 +200,8 @@ std::vector<std::string> device_expressions(const std::vector<std::string>& line
       const std::string_view root = root_of(argument);
       if (is_own_member(root))
         found.emplace_back(0, argument);
-      else if (has_word(scope, root))
-        found.emplace_back(scope.rfind(root), argument);
+      else if (const size_t at_root = last_variable(scope, root); at_root != scope.npos)
+        found.emplace_back(at_root, argument);
     }
   std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
   std::vector<std::string> names;

@@ -70,15 +70,17 @@ std::string_view class_of(std::string_view function) {
   return at == name.npos ? std::string_view() : name.substr(0, at);
 }
 
-// A loop's own variable is gone behind it, and means another device at its next turn.
-bool is_of_a_loop(std::string_view name, const Frame& frame) {
+// The number of the line where a loop around the frame's line begins whose variable that is; 0: of none. Behind the
+// loop the variable is gone, and it means another device at its next turn.
+int64_t loop_of(std::string_view name, const Frame& frame) {
   std::string_view text = frame.around.text;
+  int64_t found = 0;
   for (int64_t line = frame.around.line; line <= frame.line && !text.empty(); ++line) {
     const std::string_view head = text.substr(0, text.find('\n'));
-    if (const size_t loop = head.find("for ("); loop != head.npos && has_word(head.substr(loop), name)) return true;
+    if (const size_t loop = head.find("for ("); loop != head.npos && has_word(head.substr(loop), name)) found = line;
     text.remove_prefix(std::min(text.size(), head.size() + 1));
   }
-  return false;
+  return found;
 }
 
 }  // namespace
@@ -106,12 +108,13 @@ std::string device_words(const WantedDevice& wanted, const Frame& line) {
   const std::string_view argument = chose_it && chosen_at ? argument_of(wanted.chosen) : std::string_view();
   const auto differs = [&](std::string_view words) {
     const Frame* other = wanted.instead ? innermost_own(wanted.instead->native) : nullptr;
-    return words != instead || !other || !other->same_function(line);
+    return words != instead || !other || !other->same_function(line) ||
+           loop_of(root_of(words), *other) != loop_of(root_of(words), line);
   };
   if (!argument.empty() && is_plain_expression(argument) && !is_number(argument) && differs(argument)) {
     const bool here = chosen_at->same_function(line);
     const std::string_view root = root_of(argument);
-    const bool over = is_of_a_loop(root, *chosen_at) && !(is_of_a_loop(root, line) && has_word(line.source, root));
+    const bool over = loop_of(root, *chosen_at) != 0 && !(loop_of(root, line) != 0 && has_word(line.source, root));
     const bool of_class = !class_of(line.function).empty() &&
                           class_of(line.function) == class_of(chosen_at->function) &&
                           (root.ends_with('_') || argument.starts_with("this->"));

@@ -483,6 +483,14 @@ TEST(CppSource, ExpressionsForADevice) {
   EXPECT_THAT(device_expressions(kWorkspace, 14), ElementsAre("device", "shard.device"));
   EXPECT_THAT(device_expressions(kWorkspace, 16), ElementsAre("shard.device")) << "the loop is over";
   EXPECT_THAT(device_expressions(kWorkspace, 18), IsEmpty());
+  const std::vector<std::string> one_line = {"struct Context { int device; };",
+                                             "void choose(int device) {",
+                                             "  cudaSetDevice(device);",
+                                             "}",
+                                             "void run(Context& ctx) {",
+                                             "  ctx.device = 1;",
+                                             "  step();"};
+  EXPECT_THAT(device_expressions(one_line, 7), ElementsAre("ctx.device")) << "a member is no variable of that name";
 }
 
 TEST(CppSource, StreamOfALaunch) {
