@@ -19,10 +19,19 @@ import torch.utils._triton  # noqa: E402
 
 torch.utils._triton.has_triton = lambda *_: False  # it asks a device how new it is
 
-from torch.testing._internal import common_distributed  # noqa: E402
+from torch.testing._internal import common_device_type, common_distributed  # noqa: E402
 
 # It asks a device as well. None that is simulated can do that.
 common_distributed.requires_multicast_support = lambda: unittest.skip("multicast support is not available")
+
+
+def set_up_class(cls):
+    """It computes on a device to ask for what simulated ones have not, before the ranks of its tests are there."""
+    cls.no_magma = cls.no_cudnn = True
+    cls.cudnn_version, cls.primary_device = None, "cuda:0"
+
+
+common_device_type.CUDATestBase.setUpClass = classmethod(set_up_class)
 PROCESSES = common_distributed.MultiProcessTestCase
 # Named in two ways.
 CONTINUOUS = getattr(common_distributed, "MultiProcContinuousTest", None) or getattr(common_distributed, "MultiProcContinousTest", None)
