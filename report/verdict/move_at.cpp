@@ -115,9 +115,12 @@ std::string moved_container(const Operand& operand, std::string_view container, 
   const bool rebuilt = operand.moved.known() && operand.moved.line() &&
                        operand.moved.line()->source.find(" for ") != std::string_view::npos;
   if (is_batch_encoding(operand) && !rebuilt && !operand.moved.known()) return fmt::format("{}.to({})", value, device);
-  const bool mixed = std::any_of(operand.held_by.begin(), operand.held_by.end(), [&](const finding::Chain& chain) {
-    return !chain.holders.empty() && chain.holders.back().name == container && chain.holders.back().mixed;
-  });
+  // What a call gives may hold more than what is left of it now.
+  const bool mixed =
+      value != container ||
+      std::any_of(operand.held_by.begin(), operand.held_by.end(), [&](const finding::Chain& chain) {
+        return !chain.holders.empty() && chain.holders.back().name == container && chain.holders.back().mixed;
+      });
   const std::string moved = fmt::format("value.to({}){}", device, mixed ? " if hasattr(value, \"to\") else value" : "");
   const bool mapping = subscript.starts_with("[\"") || subscript.starts_with("['");
   if (mapping) return fmt::format("{{key: {} for key, value in {}.items()}}", moved, value);

@@ -2,27 +2,15 @@
 // function returned it.
 #include <algorithm>
 
-#include "common/format.h"
-#include "common/text.h"
 #include "report/verdict/cause.h"
 #include "report/verdict/device_edits.h"
 #include "report/verdict/source_line.h"
-#include "report/verdict/statement_scan.h"
+#include "report/verdict/step_edit.h"
 
 namespace devtrace::report::verdict {
 namespace {
 
 using finding::Step;
-
-using Operands = std::vector<const Operand*>;
-
-// What it was computed from that lies where it lies.
-Operands sources_of(const Operand& it) {
-  Operands there;
-  for (const Operand& source : it.computed_from)
-    if (source.device == it.device) there.push_back(&source);
-  return there;
-}
 
 // An operand, and what it was computed from, and so on; the first made comes first.
 void add_sources(const Operand& it, Operands& out) {
@@ -39,97 +27,21 @@ bool passed(const Operand& it, const Frame& line) {
          std::all_of(sources.begin(), sources.end(), [&](const Operand* source) { return passed(*source, line); });
 }
 
+// Of `x - y`, beside `x + y`: is it the same line's, and has what it was computed from passed the line as the other
+// one's source? A tensor is told as the source of one operand alone.
+bool passed_with(const Operand& it, const Operand& operand, const Frame& line) {
+  const Operands sources = sources_of(operand);
+  return !it.expression.empty() && it.computed_from.empty() &&
+         std::any_of(sources.begin(), sources.end(), [&](const Operand* source) {
+           return reads(it.expression, source->name_in(0)) > 0 && passed(*source, line);
+         });
+}
+
 // Did all operands of its device pass the line?
 bool all_passed(const Evidence& evidence, const Operand& operand, const Frame& line) {
-  return std::all_of(evidence.operands.begin(), evidence.operands.end(),
-                     [&](const Operand& each) { return each.device != operand.device || passed(each, line); });
-}
-
-// A variable or an attribute said "cuda".
-bool current_by_name(const Operand& it) {
-  return it.device_from.says == "cuda";
-}
-
-// What a call gives, by another one; "cpu" was meant.
-std::optional<std::string> give_instead(std::string_view source, std::string_view given, std::string_view device) {
-  const size_t at = source.find(given);
-  if (at == source.npos || given.find("cpu") != given.npos) return std::nullopt;
-  if (given.front() != '"' && given.front() != '\'') return replace_expression(source, given, device);
-  const bool once = source.find(given, at + 1) == source.npos;
-  return once ? std::optional(dedented(spliced(source, {at, at + given.size()}, device))) : std::nullopt;
-}
-
-// `keys, values = f(x)` → `keys, values = (value.to(device) for value in f(x))`, where these are all operands or
-// siblings of one, on one device.
-std::optional<std::string> edit_of_unpacked(std::string_view source, const Operand& it, const Evidence& evidence,
-                                            std::string_view device) {
-  const std::vector<std::string> targets = unpacked_names(source);
-  const auto along = [&](const std::string& name) {
-    const auto is = [&](const Operand& each) {
-      return each.device == it.device &&
-             std::any_of(each.names.begin(), each.names.end(), [&](const auto& own) { return own.name == name; });
-    };
-    return std::any_of(evidence.operands.begin(), evidence.operands.end(), is) ||
-           std::any_of(it.siblings.begin(), it.siblings.end(), is);
-  };
-  const auto named = [&](const finding::Name& each) {
-    return std::find(targets.begin(), targets.end(), each.name) != targets.end();
-  };
-  if (!it.on_cpu() || called_in_value(source).empty() || std::none_of(it.names.begin(), it.names.end(), named) ||
-      !std::all_of(targets.begin(), targets.end(), along) || binds(source, "value"))
-    return std::nullopt;
-  return replace_value(source, fmt::format("(value.to({}) for value in {})", device, value_in(source)));
-}
-
-// What the line gives a name, on that device: the operand, or the container that has it.
-std::optional<std::string> edit_of_value(const Evidence& evidence, const Step& step, const Operand& it,
-                                         std::string_view device) {
-  const std::string_view source = step.line.source;
-  // A function that has returned, and has handed it on.
-  if (step.what == "returned" && trimmed(source).starts_with("return ")) return move_value(source, device);
-  const auto target = assigned_name(source);
-  if (!target) return edit_of_unpacked(source, it, evidence, device);
-  const std::string path = it.is_state() ? "." + it.module_path : std::string();
-  const std::string written = with_one_quote(*target);
-  for (const finding::Name& each : it.names) {
-    if (each.name == written + path) return move_value(source, device);
-    const std::string_view container = container_of(each.name),
-                           subscript = std::string_view(each.name).substr(container.size());
-    const bool one_step = !it.is_state() && !container.empty() && each.name.find(']') + 1 == each.name.size();
-    if (!one_step) continue;
-    if (container == container_of(written)) return move_value(source, device);
-    if (container == *target && !called_in_value(source).empty())
-      return replace_value(source, moved_container(it, container, subscript, value_in(source), std::string(device)));
-  }
-  return std::nullopt;
-}
-
-std::optional<std::string> edit(const Evidence& evidence, const Step& step, const Operand& it,
-                                std::string_view device) {
-  const std::string_view source = step.line.source;
-  if (step.what == "discarded") return kept_move(source);
-  if (device.empty()) return std::nullopt;
-  if (step.what == "constructed") {
-    if (says_device(source)) return std::nullopt;
-    auto code = move_constructed(source, step.call, device);
-    return code ? code : move_result(source, step.call, device);
-  }
-  if (step.what == "appended") return it.on_cpu() ? give_device_to_all(source, device) : std::nullopt;
-  if (step.what == "given") return give_instead(source, step.otherwise, device);
-  if (step.what == "defaulted") return give_argument(source, step.call, step.parameter, device);
-  const bool bound = step.what == "returned" || step.what == "assigned";
-  if (step.what != "moved" && !(bound && it.is_state()) && it.is_of_state() && in_a_constructor(it.created.stack))
-    return std::nullopt;
-  if (bound && it.is_state() && !it.on_cpu()) return std::nullopt;
-  if (bound) return edit_of_value(evidence, step, it, device);
-  if (says_current_device(source) || current_by_name(it)) {
-    auto code = redirect_move(source, device);
-    if (!code) code = give_device(source, device);
-    return code ? code : say_device(source, device);
-  }
-  if (step.what != "made" || it.moved.known() || says_device(source)) return std::nullopt;
-  if (auto code = give_device(source, device)) return code;
-  return gives_new_tensor(source) ? move_value(source, device) : std::nullopt;
+  return std::all_of(evidence.operands.begin(), evidence.operands.end(), [&](const Operand& each) {
+    return each.device != operand.device || passed(each, line) || passed_with(each, operand, line);
+  });
 }
 
 // `scale.device`, where the function made `scale` in a line further up of the same call, and that lies there.
@@ -149,19 +61,22 @@ std::string made_beside(const Evidence& evidence, const Operand& it, const Step&
   return {};
 }
 
+// What a layer of PyTorch's gives lies where the layer does.
+bool given_by_a_layer(const Operand& it) {
+  const Stack& made = it.created.stack;
+  return !it.is_of_state() && !made.empty() && made.front().file.find("/torch/nn/modules/") != std::string::npos &&
+         !in_a_constructor(made);
+}
+
 // Left where the default is, or brought to the device that was current: by no choice of anybody's.
 bool undecided(const Operand& it) {
   const Event* placed = it.placed();
   if (std::any_of(it.lineage.begin(), it.lineage.end(), [](const Step& each) { return each.what == "defaulted"; }))
     return true;
   if (current_by_name(it) || given_the_current_device(it)) return true;
-  if (it.on_cpu()) return !it.moved.known();
+  if (it.on_cpu()) return !it.moved.known() && !given_by_a_layer(it);
   return placed && placed->line() && says_current_device(placed->line()->source);
 }
-
-}  // namespace
-
-namespace {
 
 // The line that a fix changes, as the operand passed it.
 struct OnTheWay {
@@ -178,7 +93,7 @@ std::optional<OnTheWay> fix_on_the_way(const Evidence& evidence, const Operand& 
     std::string device(expression_of(step, wanted));
     if (device.empty()) device = made_beside(evidence, it, step, wanted);
     if (device.empty() || step.line.source.empty() || !enough(step.line)) continue;
-    if (auto code = edit(evidence, step, it, device))
+    if (auto code = edit_of_step(evidence, step, it, device))
       return OnTheWay{repair_of(step.line, std::move(*code)), &step.line};
   }
   return std::nullopt;
@@ -232,7 +147,7 @@ std::optional<Fix> fix_at_origin(const Evidence& evidence) {
 std::optional<Fix> fix_at_origin_of(const Evidence& evidence, const Operand& operand, std::string_view wanted) {
   if (!undecided(operand)) return std::nullopt;
   for (const Step& step : operand.lineage)
-    if (auto code = edit(evidence, step, operand, expression_of(step, wanted)))
+    if (auto code = edit_of_step(evidence, step, operand, expression_of(step, wanted)))
       return repair_of(step.line, std::move(*code));
   return std::nullopt;
 }
@@ -248,7 +163,7 @@ static std::optional<finding::Edit> edit_alike(const Evidence& evidence, const F
     if (step.what != fixed.what || !line.same_function(fixed.line) || known) continue;
     std::optional<std::string> code;
     if (!registers)
-      code = edit(evidence, step, sibling, expression_of(step, device));
+      code = edit_of_step(evidence, step, sibling, expression_of(step, device));
     else if (auto buffer = register_buffer(line, sibling))
       code = std::move(buffer->code);
     if (code) return finding::Edit{line.file, line.line, std::move(*code)};
@@ -283,7 +198,7 @@ std::optional<Fix> move_where_constructed(const Evidence& evidence) {
   if (!pair) return std::nullopt;
   for (const Step& step : pair.it->lineage) {
     if (step.what != "constructed") continue;
-    if (auto code = edit(evidence, step, *pair.it, expression_or_number(step, pair.other->device)))
+    if (auto code = edit_of_step(evidence, step, *pair.it, expression_or_number(step, pair.other->device)))
       return repair_of(step.line, std::move(*code));
   }
   return std::nullopt;

@@ -171,10 +171,10 @@ std::optional<Cause> left_to_a_default(const Evidence& evidence) {
 std::optional<Cause> made_on_a_chosen_default(const Evidence& evidence) {
   const auto line_of = [](const Operand& it) -> const Frame* {
     const Frame* const made = it.created.line();
-    const bool unsaid = made && makes_tensor(made->source) && !says_device(made->source);
-    return unsaid && made->project && !it.on_cpu() && !it.is_of_state() && !it.moved.known() && it.computed_from.empty()
-               ? made
-               : nullptr;
+    const bool unsaid = made && made->project && makes_tensor(made->source) && !says_device(made->source);
+    // torch.tensor() itself brings there what it has read on the CPU.
+    const bool stayed = !it.moved.known() || (made && it.moved.line() && it.moved.line()->same_line(*made));
+    return unsaid && stayed && !it.on_cpu() && !it.is_of_state() && it.computed_from.empty() ? made : nullptr;
   };
   const auto pair = evidence.pair([&](const Operand& it) { return line_of(it) && it.expression.empty(); },
                                   [&](const Operand& other) { return !line_of(other); });

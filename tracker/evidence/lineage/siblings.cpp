@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/python_scan.h"
+#include "common/text.h"
 #include "tracker/evidence/lineage/lineage.h"
 #include "tracker/evidence/origins/origins.h"
 #include "tracker/memory/provenance.h"
@@ -45,13 +46,29 @@ bool is_beside(std::string_view name, std::string_view other) {
   return beside && !(element && holder == holder_of(other));
 }
 
+// Its names, and what `x = batch.x` has given one of them.
+std::vector<finding::Name> with_aliases(const Operand& operand, const std::vector<Frame>& frames) {
+  std::vector<finding::Name> names = operand.names;
+  for (const finding::Step& step : operand.lineage) {
+    if (step.what != "assigned") continue;
+    const std::string_view statement = step.line.source;
+    const std::string value(trimmed(statement.substr(Scan(statement).value_begins)));
+    const bool reference =
+        std::all_of(value.begin(), value.end(), [](char c) { return word_char(c) || c == '.'; }) && !value.empty();
+    for (size_t frame = 0; reference && frame < frames.size(); ++frame)
+      if (frames[frame].file == step.line.file && frames[frame].function == step.line.function)
+        names.push_back({frame, value});
+  }
+  return names;
+}
+
 }  // namespace
 
 finding::Step left_within(const Torch& torch, const Operand& operand, const std::vector<Frame>& frames,
                           const Scope& scope, ObjectWalk& walk, const SourceText& source) {
   finding::Step found;
   if (operand.device != "cpu" || operand.moved.known()) return found;
-  for (const finding::Name& name : operand.names) {
+  for (const finding::Name& name : with_aliases(operand, frames)) {
     if (!frames[name.frame].project || holder_of(name.name).empty()) continue;
     scope.for_each_local(name.frame, [&](const std::string& variable, PyObject* value) {
       // What a module has is moved, or not, as its state is.

@@ -1,0 +1,135 @@
+#include "report/verdict/step_edit.h"
+
+#include <algorithm>
+
+#include "common/format.h"
+#include "common/text.h"
+#include "report/verdict/device_edits.h"
+#include "report/verdict/source_line.h"
+#include "report/verdict/statement_scan.h"
+
+namespace devtrace::report::verdict {
+
+using finding::Step;
+
+Operands sources_of(const Operand& it) {
+  Operands there;
+  for (const Operand& source : it.computed_from)
+    if (source.device == it.device) there.push_back(&source);
+  return there;
+}
+
+bool current_by_name(const Operand& it) {
+  return it.device_from.says == "cuda";
+}
+
+namespace {
+
+// What a call gives, by another one; "cpu" was meant.
+std::optional<std::string> give_instead(std::string_view source, std::string_view given, std::string_view device) {
+  const size_t at = source.find(given);
+  if (at == source.npos || given.find("cpu") != given.npos) return std::nullopt;
+  if (given.front() != '"' && given.front() != '\'') return replace_expression(source, given, device);
+  const bool once = source.find(given, at + 1) == source.npos;
+  return once ? std::optional(dedented(spliced(source, {at, at + given.size()}, device))) : std::nullopt;
+}
+
+// `keys, values = f(x)` → `keys, values = (value.to(device) for value in f(x))`, where these are all operands or
+// siblings of one, on one device.
+std::optional<std::string> edit_of_unpacked(std::string_view source, const Operand& it, const Evidence& evidence,
+                                            std::string_view device) {
+  const std::vector<std::string> targets = unpacked_names(source);
+  const auto along = [&](const std::string& name) {
+    const auto is = [&](const Operand& each) {
+      return each.device == it.device &&
+             std::any_of(each.names.begin(), each.names.end(), [&](const auto& own) { return own.name == name; });
+    };
+    return std::any_of(evidence.operands.begin(), evidence.operands.end(), is) ||
+           std::any_of(it.siblings.begin(), it.siblings.end(), is);
+  };
+  const auto named = [&](const finding::Name& each) {
+    return std::find(targets.begin(), targets.end(), each.name) != targets.end();
+  };
+  if (!it.on_cpu() || called_in_value(source).empty() || std::none_of(it.names.begin(), it.names.end(), named) ||
+      !std::all_of(targets.begin(), targets.end(), along) || binds(source, "value"))
+    return std::nullopt;
+  return replace_value(source, fmt::format("(value.to({}) for value in {})", device, value_in(source)));
+}
+
+// Does the statement give the operand itself its name?
+bool is_named_in(const Operand& it, std::string_view source) {
+  const auto target = assigned_name(source);
+  return target && std::any_of(it.names.begin(), it.names.end(),
+                               [&](const finding::Name& each) { return each.name == with_one_quote(*target); });
+}
+
+// `losses = build(labels)`, where the operand is something that the call has computed from `labels` alone, and kept:
+// that is given on the device.
+std::optional<std::string> edit_of_given(const Step& step, const Operand& it, std::string_view device) {
+  const Operands sources = sources_of(it);
+  const std::string_view source = step.line.source;
+  const std::string called = called_in_value(source);
+  if (step.what != "returned" || !it.on_cpu() || called.empty() || !assigned_name(source) || sources.size() != 1 ||
+      is_named_in(it, source))
+    return std::nullopt;
+  for (const finding::Name& each : sources[0]->names)
+    if (is_identifier(each.name) && callee_of(source, each.name))
+      if (auto code = replace_read(source, each.name, fmt::format("{}.to({})", each.name, device))) return code;
+  return std::nullopt;
+}
+
+// What the line gives a name, on that device: the operand, or the container that has it.
+std::optional<std::string> edit_of_value(const Evidence& evidence, const Step& step, const Operand& it,
+                                         std::string_view device) {
+  const std::string_view source = step.line.source;
+  // A function that has returned, and has handed it on.
+  if (step.what == "returned" && trimmed(source).starts_with("return ")) return move_value(source, device);
+  if (auto code = edit_of_given(step, it, device)) return code;
+  const auto target = assigned_name(source);
+  if (!target) return edit_of_unpacked(source, it, evidence, device);
+  const std::string path = it.is_state() ? "." + it.module_path : std::string();
+  const std::string written = with_one_quote(*target);
+  for (const finding::Name& each : it.names) {
+    if (each.name == written + path) return move_value(source, device);
+    const std::string_view container = container_of(each.name),
+                           subscript = std::string_view(each.name).substr(container.size());
+    const bool one_step = !it.is_state() && !container.empty() && each.name.find(']') + 1 == each.name.size();
+    if (!one_step) continue;
+    if (container == container_of(written)) return move_value(source, device);
+    if (container == *target && !called_in_value(source).empty())
+      return replace_value(source, moved_container(it, container, subscript, value_in(source), std::string(device)));
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::string> edit_of_step(const Evidence& evidence, const finding::Step& step, const Operand& it,
+                                        std::string_view device) {
+  const std::string_view source = step.line.source;
+  if (step.what == "discarded") return kept_move(source);
+  if (device.empty()) return std::nullopt;
+  if (step.what == "constructed") {
+    if (says_device(source)) return std::nullopt;
+    auto code = move_constructed(source, step.call, device);
+    return code ? code : move_result(source, step.call, device);
+  }
+  if (step.what == "appended") return it.on_cpu() ? give_device_to_all(source, device) : std::nullopt;
+  if (step.what == "given") return give_instead(source, step.otherwise, device);
+  if (step.what == "defaulted") return give_argument(source, step.call, step.parameter, device);
+  const bool bound = step.what == "returned" || step.what == "assigned";
+  if (step.what != "moved" && !(bound && it.is_state()) && it.is_of_state() && in_a_constructor(it.created.stack))
+    return std::nullopt;
+  if (bound && it.is_state() && !it.on_cpu()) return std::nullopt;
+  if (bound) return edit_of_value(evidence, step, it, device);
+  if (says_current_device(source) || current_by_name(it)) {
+    auto code = redirect_move(source, device);
+    if (!code) code = give_device(source, device);
+    return code ? code : say_device(source, device);
+  }
+  if (step.what != "made" || it.moved.known() || says_device(source)) return std::nullopt;
+  if (auto code = give_device(source, device)) return code;
+  return gives_new_tensor(source) ? move_value(source, device) : std::nullopt;
+}
+
+}  // namespace devtrace::report::verdict
