@@ -126,6 +126,8 @@ $(call folder,simulate/cupti,simulate/common)
 $(call folder,simulate/static_runtime,binary/elf)
 # ... and who opens a CUDA library by its path to its stand-in.
 $(call folder,simulate/dlopen,binary/elf)
+# ... and what NVRTC and nvJitLink compile is known with the PTX that they made it of.
+$(call folder,simulate/jit,binary/elf)
 # ... and the files by which the driver shows that it is there, to who looks for them.
 $(call folder,simulate/device_files,common)
 

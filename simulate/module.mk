@@ -82,7 +82,7 @@ SIM_FLAGS_12 := -isystem $(CUDA12)/include -I$(SIM_GEN)/cuda12 $(SIM_FLAGS_13)
 stub_flags = $(call by_cuda,$(1),$(SIM_FLAGS_12),$(SIM_FLAGS_13))
 
 # Compiled for CUDA 13 by the rule of all folders; settings and values need no header of CUDA's.
-WITH_CUDA := $(filter-out simulate/kernels simulate/settings simulate/values simulate/values/torch simulate/static_runtime simulate/dlopen simulate/device_files,$(filter simulate/%,$(FOLDERS)))
+WITH_CUDA := $(filter-out simulate/kernels simulate/settings simulate/values simulate/values/torch simulate/static_runtime simulate/dlopen simulate/jit simulate/device_files,$(filter simulate/%,$(FOLDERS)))
 $(foreach f,$(WITH_CUDA),$(eval FLAGS_$(f) += $(SIM_FLAGS_13)))
 FLAGS_simulate/cudnn += -isystem $(CUDA_WHEEL_LIBRARIES)/cudnn/include
 FLAGS_simulate/nccl += -isystem $(CUDA_WHEEL_LIBRARIES)/nccl/include
@@ -158,12 +158,12 @@ $(foreach s,$(STUBS),$(call stub_path,$(s))): simulate/module.mk simulate/common
 	  -Wl,-rpath,$(if $(filter $(SIM)/cuda12/%,$@),'$$ORIGIN/..','$$ORIGIN') -g $(filter %.o,$^) $(patsubst %.map,%.stubs.S,$(filter %.map,$^)) $(filter %.a %.so.1,$^) $(STUB_LIBS) $(OLD_GLIBC) -lpthread -ldl
 $(SIM)/libcuda.so.1: STUB_LIBS = $(LINK_device)
 
-# --- What sends a CUDA runtime inside a file to the stand-in runtime, and who opens a CUDA library by its path to its stand-in. ---
+# --- What sends a CUDA runtime inside a file to the stand-in runtime, and who opens a CUDA library by its path to its stand-in; what stands before compilers. ---
 
-$(SIM)/static_runtime.so: $(call libraries,simulate/static_runtime simulate/dlopen) $(OLD_GLIBC_NEEDS)
+$(SIM)/static_runtime.so: $(call libraries,simulate/static_runtime simulate/dlopen simulate/jit) $(OLD_GLIBC_NEEDS)
 	mkdir -p $(@D)
 	$(CXX) -shared $(LDFLAGS) $(LINK_INPUTS) -o $@ -Wl,-soname,$(@F) -Wl,-z,defs,-z,initfirst,-z,now -Wl,--gc-sections -static-libstdc++ -static-libgcc -Wl,--exclude-libs,ALL \
-	  -Wl,--wrap=dl_iterate_phdr -g $(OBJECTS_simulate/static_runtime) $(OBJECTS_simulate/dlopen) $^ $(OLD_GLIBC)
+	  -Wl,--wrap=dl_iterate_phdr -g $(OBJECTS_simulate/static_runtime) $(OBJECTS_simulate/dlopen) $(OBJECTS_simulate/jit) $^ $(OLD_GLIBC)
 
 # --- What shows the driver's files. ---
 

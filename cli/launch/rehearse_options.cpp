@@ -124,9 +124,11 @@ Launch RehearseOptions::on_simulated_devices(Launch what) const {
   if (poison) set("DEVTRACE_SIM_POISON", "1");
   if (kernels) set("DEVTRACE_SIM_KERNELS", "1");
   if (eager) set("TORCHDYNAMO_DISABLE", "1");
-  // JAX and TensorFlow would take most of each device's memory at their start, and the host has not that much.
-  for (const auto& [key, value] :
-       {std::pair{"XLA_PYTHON_CLIENT_PREALLOCATE", "false"}, {"TF_FORCE_GPU_ALLOW_GROWTH", "true"}})
+  // JAX and TensorFlow would take most of each device's memory at their start, and the host has not that much. CuPy
+  // asks its compiler for machine code, of which nothing can be computed.
+  for (const auto& [key, value] : {std::pair{"XLA_PYTHON_CLIENT_PREALLOCATE", "false"},
+                                   {"TF_FORCE_GPU_ALLOW_GROWTH", "true"},
+                                   {"CUPY_COMPILE_WITH_PTX", "1"}})
     if (!std::getenv(key)) set(key, value);
   // Triton looks for libcuda.so.1 where the linker does, and would link against a real one.
   set("TRITON_LIBCUDA_PATH", simulated.folder.string());

@@ -13,6 +13,7 @@
 #include "simulate/kernels/launch.h"
 #include "simulate/model/device.h"
 #include "simulate/model/kernels/kernel_memory.h"
+#include "simulate/model/kernels/made_of.h"
 #include "simulate/settings/settings.h"
 #include "simulate/values/values.h"
 
@@ -175,7 +176,8 @@ Outcome outcome(const Operation& op, const kernels::Result& r) {
 void keep_ptx(Container& c) {
   // What is in a loaded object stays as long as that.
   if (settings().kernels == KernelPolicy::none || file_of(c.data)) return;
-  device::read_ptx_text(device::image_at(c.data), architecture(), &c.ptx);
+  const binary::View image = device::image_at(c.data);
+  if (!device::read_ptx_text(image, architecture(), &c.ptx)) c.ptx.text = ptx_made_into(image);
 }
 
 bool may_compute(const Operation& op, const Function& f) {

@@ -1,0 +1,42 @@
+#include "simulate/model/kernels/made_of.h"
+
+#include <cstddef>
+#include <mutex>
+#include <string_view>
+#include <unordered_map>
+
+#include "binary/device/image.h"
+
+namespace devtrace::simulate {
+namespace {
+
+std::mutex mutex;
+
+// By an image's bytes. Never destroyed: modules are loaded until the process ends.
+std::unordered_map<std::string, std::string>& texts() {
+  static auto* const all = new std::unordered_map<std::string, std::string>;
+  return *all;
+}
+
+std::string bytes_of(binary::View image) {
+  return {reinterpret_cast<const char*>(image.data), image.size};
+}
+
+}  // namespace
+
+std::string ptx_made_into(binary::View image) {
+  std::lock_guard lock(mutex);
+  const auto found = texts().find(bytes_of(image));
+  return found == texts().end() ? std::string() : found->second;
+}
+
+}  // namespace devtrace::simulate
+
+// For simulate/jit: a compiler made this image of this PTX.
+extern "C" __attribute__((visibility("default"))) void devtrace_sim_image_made_of(const void* image, size_t bytes,
+                                                                                  const char* ptx, size_t ptx_bytes) {
+  using namespace devtrace;
+  const binary::View known = device::image_at(image, bytes);
+  std::lock_guard lock(simulate::mutex);
+  simulate::texts()[simulate::bytes_of(known)].assign(ptx, ptx_bytes);
+}
