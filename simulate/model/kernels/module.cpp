@@ -9,20 +9,26 @@
 
 namespace devtrace::simulate {
 
-CUresult load(Container& c) {
-  std::lock_guard lock(c.mutex);
-  if (c.read) return CUDA_SUCCESS;
-  int architecture = settings().gpu_model->major * 10 + settings().gpu_model->minor;
+CUresult read_image(const void* data, size_t most, device::Image* contents) {
+  const int architecture = settings().gpu_model->major * 10 + settings().gpu_model->minor;
   using device::ImageState;
-  switch (device::read_image(device::image_at(c.data), architecture, &c.contents)) {
+  switch (device::read_image(device::image_at(data, most), architecture, contents)) {
     case ImageState::unknown:
       return CUDA_ERROR_INVALID_IMAGE;
     case ImageState::other_architecture:
       return CUDA_ERROR_NO_BINARY_FOR_GPU;
     case ImageState::good:
-      c.read = true;
-      keep_ptx(c);
+      break;
   }
+  return CUDA_SUCCESS;
+}
+
+CUresult load(Container& c) {
+  std::lock_guard lock(c.mutex);
+  if (c.read) return CUDA_SUCCESS;
+  if (CUresult e = read_image(c.data, SIZE_MAX, &c.contents)) return e;
+  c.read = true;
+  keep_ptx(c);
   return CUDA_SUCCESS;
 }
 

@@ -62,7 +62,10 @@ struct CUkern_st : devtrace::simulate::Function {};
 
 namespace devtrace::simulate {
 
-// Reads the image once. CUDA_ERROR_INVALID_IMAGE, CUDA_ERROR_NO_BINARY_FOR_GPU: why the driver would not take it.
+// CUDA_ERROR_INVALID_IMAGE, CUDA_ERROR_NO_BINARY_FOR_GPU: why the driver would not take the image, of at most so many
+// bytes.
+CUresult read_image(const void* data, size_t most, device::Image* contents);
+// The same of the container's image, once.
 CUresult load(Container& container);
 // The function called `name`, the same pointer at each call; null when the image has none.
 Function* find_function(Container& container, const char* name);

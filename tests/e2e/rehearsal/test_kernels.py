@@ -93,6 +93,30 @@ def test_variables_are_each_devices_own(rehearse):
     assert outcome.code == 0 and outcome.out.split() == ["6", "8"], outcome.err
 
 
+LINKED = """
+state, image, size, module = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_size_t(), ctypes.c_void_p()
+PTX = 1
+do("cuLinkCreate_v2", 0, None, None, ctypes.byref(state))
+def add(text):
+    return cuda.cuLinkAddData_v2(state, PTX, text.encode(), ctypes.c_size_t(len(text)), b"adding.ptx", 0, None, None)
+assert add("nothing of the kind") == 200
+assert cuda.cuLinkComplete(state, ctypes.byref(image), ctypes.byref(size)) == 200
+assert add(ADD) == 0
+assert add(ADD) == 801, "nobody links two"
+do("cuLinkComplete", state, ctypes.byref(image), ctypes.byref(size))
+do("cuModuleLoadData", ctypes.byref(module), image)
+do("cuLinkDestroy", state)
+a, b = give(range(32)), memory(32)
+launch(module, "add", 1, 32, a, b)
+assert take(b, 32) == list(range(5, 37))
+"""
+
+
+def test_what_the_drivers_linker_is_given(rehearse):
+    outcome = rehearse(PROGRAM + ADD + LINKED)
+    assert outcome.code == 0 and "not computed" not in outcome.err, outcome.err
+
+
 GRAPH = """
 stream, graph, executable = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
 do("cuStreamCreate", ctypes.byref(stream), 1)
