@@ -242,14 +242,40 @@ def doubled(x):
     if i < x.size:
         x[i] *= 2
 doubled[1, 8](x)
-cuda.synchronize()
+equal("a kernel", torch.as_tensor(x.copy_to_host()), torch.arange(8.0) * 2)
+@cuda.jit
+def sums(x, out):
+    part = cuda.shared.array(32, dtype=np.float32)
+    i = cuda.threadIdx.x
+    part[i] = x[cuda.grid(1)] if cuda.grid(1) < x.size else 0
+    cuda.syncthreads()
+    step = 16
+    while step:
+        if i < step:
+            part[i] += part[i + step]
+        cuda.syncthreads()
+        step //= 2
+    if i == 0:
+        cuda.atomic.add(out, 0, part[0])
+values = np.arange(100, dtype=np.float32)
+out = cuda.to_device(np.zeros(1, dtype=np.float32))
+sums[4, 32](cuda.to_device(values), out)
+equal("shared memory and an atomic sum", torch.as_tensor(out.copy_to_host()), torch.tensor([float(values.sum())]))
 '''
 
 CUPY = '''
 import cupy as cp
 equal("arrays there and back", torch.as_tensor(cp.asnumpy(cp.asarray([1.0, 2.0, 3.0]))), torch.tensor([1.0, 2.0, 3.0]))
 equal("shared with PyTorch", torch.from_dlpack(cp.asarray([1.0, 2.0])) + 1, torch.tensor([2.0, 3.0]))
-cp.ones(4) + 1
+equal("an elementwise kernel", torch.as_tensor(cp.asnumpy(cp.ones(4) + 1)), torch.full((4,), 2.0))
+import numpy as np
+rows = np.random.default_rng(0).random((7, 50))
+equal("a reduction", torch.as_tensor(cp.asnumpy(cp.asarray(rows).sum(axis=1))), torch.as_tensor(rows.sum(axis=1)))
+equal("a sort", torch.as_tensor(cp.asnumpy(cp.sort(cp.asarray(rows[0])))), torch.as_tensor(np.sort(rows[0])))
+scale = cp.RawKernel('extern "C" __global__ void scale(float* x, float by) { x[threadIdx.x] *= by; }', "scale")
+x = cp.arange(8, dtype=cp.float32)
+scale((1,), (8,), (x, cp.float32(3)))
+equal("a RawKernel", torch.as_tensor(cp.asnumpy(x)), torch.arange(8.0) * 3)
 '''
 
 CUDA_PYTHON = '''
@@ -340,7 +366,7 @@ with tf.device("GPU:1"):
     x = tf.constant([1.0, 2.0, 3.0])
 print("equal" if x.device.endswith("GPU:1") else "apart", "placement")
 equal("arrays there and back", torch.as_tensor(x.numpy()), torch.tensor([1.0, 2.0, 3.0]))
-x + x
+equal("a sum", torch.as_tensor((x + x).numpy()), torch.tensor([2.0, 4.0, 6.0]))
 '''
 
 DALI = '''
@@ -356,7 +382,7 @@ equal("arrays there and back", torch.as_tensor(np.array(pipe.run()[0].as_cpu().a
 def flipped():
     return fn.flip(fn.external_source(source=lambda: images, device="cpu").gpu(), horizontal=1)
 pipe = flipped(); pipe.build()
-pipe.run()[0].as_cpu()
+equal("a flip", torch.as_tensor(np.array(pipe.run()[0].as_cpu().as_array())), torch.as_tensor(np.stack(images)[:, :, ::-1].copy()))
 '''
 
 FAISS = '''
@@ -367,7 +393,9 @@ rows = np.random.default_rng(0).random((50, 8), dtype=np.float32)
 flat = faiss.IndexFlatL2(8); flat.add(rows)
 there = faiss.index_cpu_to_gpu(faiss.StandardGpuResources(), 0, flat)
 print("equal" if there.ntotal == 50 else "apart", "an index on a device")
-there.search(rows[:3], 2)
+near, which = there.search(rows[:3], 2)
+expected, those = flat.search(rows[:3], 2)
+equal("a search", torch.as_tensor(near), torch.as_tensor(expected))
 '''
 
 CUDF = '''
@@ -391,7 +419,10 @@ print("equal" if [d.platform for d in jax.devices()] == ["gpu", "gpu"] else "apa
 x = jax.device_put(np.arange(4, dtype=np.float32), jax.devices()[1])
 equal("arrays there and back", torch.as_tensor(np.array(x)), torch.arange(4.0))
 equal("from device to device", torch.as_tensor(np.array(jax.device_put(x, jax.devices()[0]))), torch.arange(4.0))
-(x + 1).block_until_ready()
+equal("a fusion", torch.as_tensor(np.array(jax.jit(lambda x: jax.numpy.tanh(x) * 2 + 1)(x))), torch.tanh(torch.arange(4.0)) * 2 + 1)
+rows = np.random.default_rng(0).random((7, 50), dtype=np.float32)
+equal("a reduction", torch.as_tensor(np.array(jax.jit(lambda x: x.sum(axis=1))(rows))), torch.as_tensor(rows.sum(axis=1)))
+equal("a softmax", torch.as_tensor(np.array(jax.jit(jax.nn.softmax)(rows))), torch.softmax(torch.as_tensor(rows), 1))
 '''
 
 WARP = '''

@@ -20,6 +20,10 @@ class Wheel:
 
 STRIPPED = "its own copy of the CUDA runtime has no names and is not simulated, which is said; the driver is"
 
+# What NVIDIA's compilers have made is computed, too.
+KERNELS = ("--kernels",)
+OF_ITS_OWN = "kernels of its own that it has as machine code alone are launched and checked, and not computed"
+
 # cuML's wheel needs all of cuDF's.
 RAPIDS = ("cuml-cu13", "cudf-cu13", "libcuml-cu13", "nvforest-cu13", "pylibraft-cu13", "rmm-cu13", "libcudf-cu13", "libcuvs-cu13", "libnvforest-cu13", "libraft-cu13", "librmm-cu13",
           "pylibcudf-cu13", "rapids-logger", "libkvikio-cu13", "nvidia-libnvcomp-cu13<6", "treelite", "nvtx", "pandas<3.1", "pyarrow", "cachetools", "numba_cuda_mlir",
@@ -42,11 +46,11 @@ WHEELS = (
     Wheel("triton", programs.TRITON),
     Wheel("torch_geometric", programs.TORCH_GEOMETRIC, ("torch_geometric", "xxhash", "pyparsing")),
     Wheel("vllm", programs.VLLM, environment=("vllm==0.26.0",), limit=1200),  # the newest for .venv's PyTorch
-    Wheel("numba-cuda", programs.NUMBA, reason="kernels of Numba's are launched and checked, and not computed"),
-    Wheel("cupy-cuda13x", programs.CUPY, reason="kernels of CuPy's are launched and checked, and not computed"),
+    Wheel("numba-cuda", programs.NUMBA, flags=KERNELS),
+    Wheel("cupy-cuda13x", programs.CUPY, flags=KERNELS),
     Wheel("cuda-bindings", programs.CUDA_PYTHON, reason=STRIPPED),
     Wheel("jax", programs.JAX, ("jax", "jaxlib", "jax-cuda13-plugin", "jax-cuda13-pjrt", "ml_dtypes", "opt_einsum"),
-          reason="what XLA compiles is launched and checked, and not computed"),
+          reason="XLA hands the driver machine code: it is launched and checked, and not computed"),
     Wheel("trl", programs.TRL, ("trl", "datasets", "pandas", "pyarrow", "dill", "multiprocess", "xxhash")),
     Wheel("ultralytics", programs.ULTRALYTICS,
           ("ultralytics", "ultralytics-platform", "ultralytics-thop", "matplotlib", "contourpy", "cycler", "fonttools", "kiwisolver", "pyparsing", "opencv-python-headless",
@@ -56,14 +60,14 @@ WHEELS = (
     Wheel("tensorflow", programs.TENSORFLOW,
           ("tensorflow", "absl-py", "astunparse", "flatbuffers", "gast", "google-pasta", "grpcio", "h5py", "keras", "libclang", "ml_dtypes", "opt_einsum", "termcolor", "wrapt",
            "namex", "optree"),
-          "kernels of its own are launched and checked, and not computed", ("--cuda", "12")),
+          OF_ITS_OWN, ("--cuda", "12", *KERNELS)),
     Wheel("nvidia-dali-cuda130", programs.DALI,
           ("nvidia-dali-cuda130", "nvidia-libnvcomp-cu13<6", "nvidia-nvtiff-cu13", "nvidia-nvimgcodec-cu13", "nvidia-nvjpeg", "nvidia-nvjpeg2k-cu13", "astunparse", "gast", "libcst",
            "makefun", "nvtx", "optree"),
-          "kernels of its own are launched and checked, and not computed"),
+          OF_ITS_OWN, KERNELS),
     # Its kernels are for sm_70 and sm_80 alone, and its libraries those of CUDA 12, beside this PyTorch's.
     Wheel("faiss-gpu-cu12", programs.FAISS, ("faiss-gpu-cu12", "nvidia-cuda-runtime-cu12", "nvidia-cublas-cu12", "nvidia-cuda-nvrtc-cu12"),
-          "kernels of its own are launched and checked, and not computed", ("--gpu-model", "a100")),
+          OF_ITS_OWN, ("--gpu-model", "a100", *KERNELS)),
     Wheel("cudf-cu13", programs.CUDF, RAPIDS, STRIPPED, first=True),
     Wheel("cuml-cu13", programs.CUML, RAPIDS, "its libcuvs wants nvJitLink 13.3, of which this PyTorch has 13.0; " + STRIPPED, first=True, beside="cudf-cu13"),
     Wheel("warp-lang", programs.WARP, ("warp-lang",), STRIPPED),
