@@ -48,7 +48,7 @@ def run(name, mode, folder):
     one = PASSES[name]
     libraries = [LIBRARY, BUILD / "matrix-shim.so", *(BUILD / "simulate" / name for name in (BUILD / "simulate/preload.list").read_text().split())]
     options = "dedupe=0:max_findings=100000:html=0:text=0:native=0" + one.options
-    env = environment(options, {"LD_PRELOAD": ":".join(map(str, libraries)), "DEVTRACE_SIM_GPUS": "2", **one.env})
+    env = environment(options, {"LD_PRELOAD": ":".join(map(str, libraries)), "DEVTRACE_SIM_GPUS": "2", "DEVTRACE_SIM_KERNELS": "0", **one.env})
     outcome = execute([BUILD / one.program, one.mode if mode == "inject" else mode, one.way], folder, env)
     assert outcome.code == 0 and outcome.out.endswith("done\n"), outcome.out[-500:] + outcome.err[-2000:]
     cases = [dict(zip(COLUMNS, line.split()[1:])) for line in outcome.out.splitlines() if line.startswith("case ")]
