@@ -1,15 +1,13 @@
 // Python's side of true values, brought in from here: no environment variable, no sitecustomize and no import hook that
-// the program or its child processes could see or lose. Nothing at all is done in a process without PyTorch.
+// the program or its child processes could see or lose. Nothing at all is done in a process that does not use CUDA.
 #include <dlfcn.h>
 
 #include <atomic>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
 
 #include "simulate/values/functions.h"
-#include "simulate/values/import_end.h"
 #include "simulate/values/interpreter.h"
 #include "simulate/values/uncomputed.h"
 #include "simulate/values/unwatched.h"
@@ -70,8 +68,7 @@ std::string line_of_python() {
   return line;
 }
 
-std::atomic<bool> g_failed{false}, g_told{false}, g_torch{false};
-std::string g_failure;         // why
+std::atomic<bool> g_failed{false}, g_torch{false};
 PyObject* g_triton = nullptr;  // puts what computes Triton's kernels behind its launches, if Triton is there
 PyObject* g_look = nullptr;    // replaces the kernels of operators that were defined since
 std::atomic<bool> g_defined{false};
@@ -87,9 +84,10 @@ def start(folder, functions):
 try:
     triton, look = start(folder, functions)
 except Exception as error:
+    failed = True
     import traceback
     verbose = __import__('os').environ.get('DEVTRACE_SIM_VERBOSE') == '1'
-    failed = traceback.format_exc() if verbose else str(error)
+    print('devtrace: values are not computed:', traceback.format_exc() if verbose else error, file=__import__('sys').stderr)
 )";
 
 void install() {
@@ -101,10 +99,7 @@ void install() {
   p.PyDict_SetItemString(globals, "functions", functions.get());
   const Ref done = run(kStart, globals);
   if (!done) p.PyErr_Print();
-  PyObject* const failed = p.PyDict_GetItemString(globals, "failed");
-  const char* const text = failed ? p.PyUnicode_AsUTF8AndSize(failed, nullptr) : nullptr;
-  g_failure = text ? text : "";
-  g_failed = !done || failed;
+  g_failed = !done || p.PyDict_GetItemString(globals, "failed");
   for (const auto& [name, kept] : {std::pair{"triton", &g_triton}, std::pair{"look", &g_look}}) {
     *kept = p.PyDict_GetItemString(globals, name);
     if (*kept) p.Py_IncRef(*kept);
@@ -127,55 +122,12 @@ bool torch_is_there() {
   return torch && g_python.PyDict_GetItemString(g_python.PyModule_GetDict(torch), "compile");
 }
 
-bool switched_off() {
-  const char* values = std::getenv("DEVTRACE_SIM_VALUES");
-  return values && !std::strcmp(values, "0");
-}
-
 enum State { kUnknown, kWaiting, kDone };
 std::atomic<int> g_state{kUnknown};
 
-// It has not been yet, and there is a Python.
-bool may_be_installed() {
-  int state = g_state.load(std::memory_order_acquire);
-  if (state == kUnknown) {
-    // Also right before a thread's first look while another one fills the table: it writes the same pointers.
-    state = !switched_off() && find_python() ? kWaiting : kDone;
-    if (state == kWaiting) set_line_of_python(line_of_python);
-    int known = kUnknown;
-    if (!g_state.compare_exchange_strong(known, state)) state = known;
-  }
-  return state == kWaiting;
-}
-
-void install_beside_torch() {
-  if (!g_python.Py_IsInitialized() || !g_python.PyGILState_Check() || g_python.PyErr_Occurred()) return;
-  if (!torch_is_there() || g_state.exchange(kDone) == kDone) return;
-  const OperatorScope scope(t_thread);
-  const Unwatched unwatched;
-  install();
-  g_torch = true;
-}
-
-void tell_failure() {
-  if (!g_failure.empty()) std::fprintf(stderr, "devtrace: values are not computed: %s\n", g_failure.c_str());
-  end_if_strict();
-}
-
-PyObject* torch_was_imported(PyObject*, PyObject*) {
-  if (may_be_installed()) install_beside_torch();
-  return new_reference(none()).release();
-}
-
-std::atomic<bool> g_look_for_import{false};
-
-int look_for_import(void*) {
-  static python::PyMethodDef method{"torch_was_imported", torch_was_imported, python::METH_VARARGS, nullptr};
-  g_look_for_import = false;
-  if (!may_be_installed()) return 0;
-  const Ref callback(g_python.PyCFunction_NewEx(&method, nullptr, nullptr));
-  if (!call_at_import_end("torch", callback.get())) install_beside_torch();  // it has ended meanwhile
-  return 0;
+bool switched_off() {
+  const char* values = std::getenv("DEVTRACE_SIM_VALUES");
+  return values && !std::strcmp(values, "0");
 }
 
 }  // namespace
@@ -185,13 +137,28 @@ bool are_computed() {
 }
 
 void ensure_installed() {
-  if (may_be_installed()) {
-    install_beside_torch();
-  } else if (g_defined && g_python.PyGILState_Check() && !g_python.PyErr_Occurred() && look_again(nullptr)) {
+  int state = g_state.load(std::memory_order_acquire);
+  if (state == kDone) {
     // Defined by another thread than the main one, which may be waiting for it.
-    g_python.PyErr_Print();
+    if (g_defined && g_python.PyGILState_Check() && !g_python.PyErr_Occurred() && look_again(nullptr))
+      g_python.PyErr_Print();
+    return;
   }
-  if (g_failed.load(std::memory_order_relaxed) && !g_told.exchange(true)) tell_failure();
+  if (state == kUnknown) {
+    // Also right before a thread's first look while another one fills the table: it writes the same pointers.
+    state = !switched_off() && find_python() ? kWaiting : kDone;
+    if (state == kWaiting) set_line_of_python(line_of_python);
+    g_state.store(state, std::memory_order_release);
+    if (state == kDone) return;
+  }
+  if (!g_python.Py_IsInitialized() || !g_python.PyGILState_Check() || g_python.PyErr_Occurred()) return;
+  if (!torch_is_there()) return;
+  if (g_state.exchange(kDone) == kDone) return;
+  const OperatorScope scope(t_thread);
+  const Unwatched unwatched;
+  install();
+  g_torch = true;
+  if (g_failed) end_if_strict();
 }
 
 void look_for_triton() {
@@ -211,16 +178,6 @@ bool has_torch() {
 }
 
 }  // namespace devtrace::simulate::values
-
-// For libcudart: kernels were registered, while their library is opened: PyTorch's, while it is imported. Python's side
-// is brought in when that has ended. The first call of CUDA's may be too late: PyTorch makes it under a lock. Another
-// thread may wait for that with the GIL, which what is brought in lets go and wants back.
-extern "C" __attribute__((visibility("default"))) void devtrace_sim_kernels_registered() {
-  using namespace devtrace::simulate::values;
-  if (!dlsym(RTLD_DEFAULT, "Py_AddPendingCall") || !may_be_installed()) return;
-  if (g_python.Py_IsInitialized() && !g_look_for_import.exchange(true))
-    g_python.Py_AddPendingCall(look_for_import, nullptr);
-}
 
 // For torch/: an operator was defined, perhaps while its library is opened. The next thing that the main thread runs of
 // Python is a look at it, as its kernels are there by then.

@@ -48,9 +48,9 @@ inline bool copies_suppressed() {
 // which Triton does before its first launch. Cheap to call often.
 void look_for_triton();
 
-// Brings python/ into this process's Python, once, where that has not happened when PyTorch was imported; before every
-// use of CUDA, so cheap to call often. Does nothing in a thread that does not hold the GIL, in processes without
-// Python, or under DEVTRACE_SIM_VALUES=0. With DEVTRACE_SIM_VALUES=python the kernels of torch/ stay out of it.
+// Brings python/ into this process's Python, once, as soon as PyTorch is there. Cheap to call often: before every use
+// of CUDA. Does nothing in a thread that does not hold the GIL, in processes without Python, or under
+// DEVTRACE_SIM_VALUES=0. With DEVTRACE_SIM_VALUES=python the kernels of torch/ stay out of it.
 void ensure_installed();
 
 // Whether results are computed at all: not under DEVTRACE_SIM_VALUES=0, nor beside a PyTorch that does not let us.

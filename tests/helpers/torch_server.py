@@ -91,6 +91,8 @@ def serve(descriptor: int, library: str) -> None:
 
     import torch._dynamo  # noqa: F401 (which every optimizer imports, too: more than a second)
 
+    # With a flag that there is none of it makes no device, but puts what computes true values into PyTorch: a third of a second.
+    ctypes.PyDLL("libcuda.so.1").cuInit(1)
     gc.collect()
     gc.freeze()  # what a child's collections would look at, and copy by that
     helper, wait = ctypes.PyDLL(library), functools.partial(next_program, descriptor)

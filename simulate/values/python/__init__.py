@@ -1,6 +1,6 @@
 """True values on simulated devices: every operator's result, computed by PyTorch's own CPU kernels.
 
-libcuda.so.1 (install.cpp) imports this once, when PyTorch was imported, and calls install(). Each kernel that PyTorch
+libcuda.so.1 (install.cpp) imports this once, before the process's first use of CUDA, and calls install(). Each kernel that PyTorch
 registered for CUDA tensors is then replaced by one that calls it first (checks, metadata, launches; copies and fills touch nothing). Then
 it computes the result, in the same memory, with the same operator on the CPU.
 """
