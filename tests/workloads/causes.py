@@ -1001,9 +1001,10 @@ score(torch.arange(3, device="cuda:0"))
 # === a list among what was moved
 # category: input-not-moved
 # confidence: medium
-# repairs: cause
-# says: lies within a container
-# fix: return {key: torch.utils._pytree.tree_map_only(torch.Tensor, lambda value: value.to(device), value) for key, value in batch.items()}
+# repairs: line
+# fix: first = first.to(batch["x"].device)
+# fix: second = second.to(batch["x"].device)
+# fix: return batch["x"] * first + second
 def to_device(batch, device):
     return {key: value.to(device) if isinstance(value, torch.Tensor) else value for key, value in batch.items()}
 def run(batch, device):
@@ -1016,7 +1017,7 @@ run({"x": torch.ones(3), "pair": [torch.ones(3), torch.ones(3)]}, "cuda:0")
 # category: input-not-moved
 # confidence: low
 # repairs: cause
-# says: was given to a module's method
+# says: was given to Policy.log_prob on the CPU
 # fix: chosen = torch.as_tensor(np.arange(3)).to(x.device)
 import numpy as np
 class Policy(nn.Module):
