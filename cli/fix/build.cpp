@@ -24,6 +24,9 @@ std::string build_of(const std::vector<std::string>& words, const fs::path& fold
   const fs::path program = fs::absolute(folder / words[0]).lexically_normal();
   const fs::path inside = program.lexically_relative(folder);
   std::error_code ignored;
+  // An environment in the folder: its Python is often a link, and what it runs is not built.
+  const fs::path file = fs::weakly_canonical(program, ignored);
+  if (*file.lexically_relative(folder).begin() == ".." || file.filename().string().starts_with("python")) return {};
   const auto has = [&](const char* name) { return fs::is_regular_file(folder / name, ignored); };
   if (words[0].find('/') == std::string::npos || inside.empty() || *inside.begin() == ".." || !is_object_file(program))
     return {};

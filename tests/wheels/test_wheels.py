@@ -23,7 +23,7 @@ def test_a_row_is_whole_only_if_nothing_is_wrong():
 def test_the_page_says_what_is_not_and_why():
     page = markdown({"jax": row(apart=["devices"], equal=[]), "triton": row(), "peft": {"version": "", "missing": "a | b"}}, "PyTorch 9")
     assert "**1 of 3 are whole.**" in page and "| triton | 1.0 | a | yes | same |  | 3 |" in page
-    assert "| no | same | apart: devices; (what XLA compiles is" in page
+    assert "| no | same | apart: devices; (XLA hands the driver machine code" in page
     assert "| peft |  |  | no |  | not fetched: a \\| b |  |" in page
 
 
