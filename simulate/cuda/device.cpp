@@ -153,6 +153,12 @@ bool device_attribute(int attribute, int ordinal, int* value) {
   return false;
 }
 
+CUresult initialize_and_tell() {
+  TRY(initialize());
+  if (inject()) notice(kResource, kInitFinished, nullptr);
+  return CUDA_SUCCESS;
+}
+
 }  // namespace
 }  // namespace devtrace::simulate
 
@@ -160,10 +166,13 @@ extern "C" {
 
 CUresult CUDAAPI cuInit(unsigned int flags) {
   simulate::values::ensure_installed();
-  if (flags) return CUDA_ERROR_INVALID_VALUE;
-  TRY(simulate::initialize());
-  if (simulate::inject()) simulate::notice(simulate::kResource, simulate::kInitFinished, nullptr);
-  return CUDA_SUCCESS;
+  return flags ? CUDA_ERROR_INVALID_VALUE : simulate::initialize_and_tell();
+}
+
+// For libcudart's cudaGetDeviceCount, which PyTorch calls under a lock (a static variable's). What computes true values
+// must not be brought in there: that lets the GIL go, and another thread may wait for the lock with the GIL.
+__attribute__((visibility("default"))) CUresult devtrace_sim_initialize() {
+  return simulate::initialize_and_tell();
 }
 
 CUresult CUDAAPI cuDriverGetVersion(int* version) {

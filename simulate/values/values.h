@@ -49,8 +49,9 @@ inline bool copies_suppressed() {
 void look_for_triton();
 
 // Brings python/ into this process's Python, once, as soon as PyTorch is there. Cheap to call often: before every use
-// of CUDA. Does nothing in a thread that does not hold the GIL, in processes without Python, or under
-// DEVTRACE_SIM_VALUES=0. With DEVTRACE_SIM_VALUES=python the kernels of torch/ stay out of it.
+// of CUDA but the question how many devices there are. Does nothing in a thread that does not hold the GIL, in
+// processes without Python, or under DEVTRACE_SIM_VALUES=0. With DEVTRACE_SIM_VALUES=python the kernels of torch/ stay
+// out of it.
 void ensure_installed();
 
 // Whether results are computed at all: not under DEVTRACE_SIM_VALUES=0, nor beside a PyTorch that does not let us.
