@@ -213,6 +213,43 @@ equal("global_mean_pool", global_mean_pool(x.cuda(), batch.cuda()), global_mean_
 '''
 
 # Its engine is a fork, in which PyTorch's own threads of the first process would be missing: the CPU's turn comes after it.
+
+KORNIA = '''
+import kornia
+images = torch.rand(2, 3, 24, 24)
+turned = torch.tensor([[[0.9, -0.2, 3.0], [0.2, 0.9, -2.0], [0.001, 0.0, 1.0]]]).repeat(2, 1, 1)
+for what, function, *inputs in (
+        ("gaussian_blur2d", lambda x: kornia.filters.gaussian_blur2d(x, (5, 5), (1.5, 1.5)), images),
+        ("canny", lambda x: kornia.filters.canny(x)[0], images),
+        ("warp_perspective", lambda x, how: kornia.geometry.warp_perspective(x, how, (20, 28)), images, turned),
+        ("find_homography_dlt", lambda x: kornia.geometry.find_homography_dlt(x, x * 1.5 + 2), torch.rand(2, 8, 2)),
+        ("rgb_to_lab", kornia.color.rgb_to_lab, images)):
+    equal(what, function(*(x.to("cuda:0") for x in inputs)), function(*inputs), 1e-3)
+def through(device):
+    x = images.clone().to(device).requires_grad_()
+    kornia.losses.ssim_loss(x, images.to(device).flip(-1), 5).backward()
+    return x.grad
+equal("a gradient of ssim_loss", through("cuda:0"), through("cpu"))
+'''
+
+OPEN_CLIP = '''
+import open_clip
+small = dict(width=64, layers=2)
+model = open_clip.CLIP(32, dict(image_size=32, patch_size=8, head_width=32, **small), dict(context_length=16, vocab_size=100, heads=2, **small))
+images, words = torch.randn(4, 3, 32, 32), torch.randint(1, 99, (4, 16))
+both("encode_image", model, images, pick=lambda out: out[0])
+both("image and text", model, images, words, pick=lambda out: out[0] @ out[1].T)
+def steps(model, device):
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    loss_of = open_clip.ClipLoss()
+    for _ in range(3):
+        loss = loss_of(*model(images.to(device), words.to(device)))
+        loss.backward(); optimizer.step(); optimizer.zero_grad()
+    return loss
+model.train()
+equal("three steps with ClipLoss", steps(copy.deepcopy(model).to("cuda:0"), "cuda:0"), steps(model, "cpu"), 1e-3)
+'''
+
 VLLM = '''
 import tempfile
 from transformers import LlamaConfig, LlamaForCausalLM

@@ -1,6 +1,6 @@
 """Which wheels of others are run unmodified in a rehearsal, and by which program."""
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 import programs
 
@@ -10,6 +10,7 @@ class Wheel:
     name: str  # on PyPI
     program: str  # behind programs.HEAD
     fetched: tuple[str, ...] = ()  # what .venv lacks, as pip takes it, without what that asks for
+    _: KW_ONLY
     environment: tuple[str, ...] = ()  # ... with all that it asks for, in an environment of its own on top of .venv
     reason: str = ""  # why a row that is not whole cannot be, where that is not ours
     flags: tuple[str, ...] = ()  # of devtrace rehearse
@@ -45,6 +46,8 @@ WHEELS = (
     Wheel("flash-linear-attention", programs.FLASH_LINEAR_ATTENTION, ("flash-linear-attention", "fla-core", "einops")),
     Wheel("triton", programs.TRITON),
     Wheel("torch_geometric", programs.TORCH_GEOMETRIC, ("torch_geometric", "xxhash", "pyparsing")),
+    Wheel("kornia", programs.KORNIA, ("kornia", "kornia_rs")),
+    Wheel("open_clip_torch", programs.OPEN_CLIP, ("open_clip_torch", "ftfy", "wcwidth", "timm", "torchvision==0.26.0")),
     Wheel("vllm", programs.VLLM, environment=("vllm==0.26.0",), limit=1200),  # the newest for .venv's PyTorch
     Wheel("numba-cuda", programs.NUMBA, flags=KERNELS),
     Wheel("cupy-cuda13x", programs.CUPY, flags=KERNELS),
@@ -60,15 +63,15 @@ WHEELS = (
     Wheel("tensorflow", programs.TENSORFLOW,
           ("tensorflow", "absl-py", "astunparse", "flatbuffers", "gast", "google-pasta", "grpcio", "h5py", "keras", "libclang", "ml_dtypes", "opt_einsum", "termcolor", "wrapt",
            "namex", "optree"),
-          OF_ITS_OWN, ("--cuda", "12", *KERNELS)),
+          reason=OF_ITS_OWN, flags=("--cuda", "12", *KERNELS)),
     Wheel("nvidia-dali-cuda130", programs.DALI,
           ("nvidia-dali-cuda130", "nvidia-libnvcomp-cu13<6", "nvidia-nvtiff-cu13", "nvidia-nvimgcodec-cu13", "nvidia-nvjpeg", "nvidia-nvjpeg2k-cu13", "astunparse", "gast", "libcst",
            "makefun", "nvtx", "optree"),
-          OF_ITS_OWN, KERNELS),
+          reason=OF_ITS_OWN, flags=KERNELS),
     # Its kernels are for sm_70 and sm_80 alone, and its libraries those of CUDA 12, beside this PyTorch's.
     Wheel("faiss-gpu-cu12", programs.FAISS, ("faiss-gpu-cu12", "nvidia-cuda-runtime-cu12", "nvidia-cublas-cu12", "nvidia-cuda-nvrtc-cu12"),
-          OF_ITS_OWN, ("--gpu-model", "a100", *KERNELS)),
-    Wheel("cudf-cu13", programs.CUDF, RAPIDS, STRIPPED, first=True),
-    Wheel("cuml-cu13", programs.CUML, RAPIDS, "its libcuvs wants nvJitLink 13.3, of which this PyTorch has 13.0; " + STRIPPED, first=True, beside="cudf-cu13"),
-    Wheel("warp-lang", programs.WARP, ("warp-lang",), STRIPPED),
+          reason=OF_ITS_OWN, flags=("--gpu-model", "a100", *KERNELS)),
+    Wheel("cudf-cu13", programs.CUDF, RAPIDS, reason=STRIPPED, first=True),
+    Wheel("cuml-cu13", programs.CUML, RAPIDS, reason="its libcuvs wants nvJitLink 13.3, of which this PyTorch has 13.0; " + STRIPPED, first=True, beside="cudf-cu13"),
+    Wheel("warp-lang", programs.WARP, ("warp-lang",), reason=STRIPPED),
 )  # fmt: skip

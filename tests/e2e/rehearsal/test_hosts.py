@@ -6,6 +6,7 @@ import socket
 
 import pytest
 from conftest import DEVTRACE, PYTHON, environment, execute
+from nightly import first
 
 RANKS = """
 import json, os, platform, socket, subprocess
@@ -34,18 +35,19 @@ def on_two_hosts(folder, *command, gpus=2):
     return execute([DEVTRACE, "rehearse", "--gpus", gpus, "--hosts", 2, "--", *command], folder, environment(None, {"OMP_NUM_THREADS": "1"}))
 
 
-def test_ranks_of_two_hosts_meet(tmp_path):
+@pytest.mark.parametrize("each", first(1, (2, 4)))
+def test_ranks_of_two_hosts_meet(each, tmp_path):
     (tmp_path / "ranks.py").write_text(RANKS)
-    outcome = on_two_hosts(tmp_path, PYTHON, "-m", "torch.distributed.run", "--nproc-per-node", 2, "ranks.py")
+    outcome = on_two_hosts(tmp_path, PYTHON, "-m", "torch.distributed.run", "--nproc-per-node", each, "ranks.py", gpus=each)
     assert outcome.code == 0, outcome.err
     names = [socket.gethostname() + f"-{host}" for host in (0, 1)]
     ranks = json.loads(next(line for line in outcome.out.splitlines() if line.startswith("[[")))
     for rank, (number, host, local, devices, name, node, _, reduced, opened) in enumerate(ranks):
-        assert (number, host, local, devices) == (rank, str(rank // 2), rank % 2, 2)
-        assert name == node == names[rank // 2]
-        assert reduced == [10.0] * 4
-        assert opened == [None, [10.0] * 4, "CUDA error: invalid argument", "CUDA error: invalid argument"][rank]
-    assert len({facts[6] for facts in ranks}) == 4, "each device has its own UUID"
+        assert (number, host, local, devices) == (rank, str(rank // each), rank % each, each)
+        assert name == node == names[rank // each]
+        assert reduced == [each * (2 * each + 1.0)] * 4
+        assert opened == ([None] + [reduced] * (each - 1) + ["CUDA error: invalid argument"] * each)[rank]
+    assert len({facts[6] for facts in ranks}) == 2 * each, "each device has its own UUID"
     assert outcome.findings == [], outcome.err
     assert {record["host"] for record in outcome.records if record["record"] == "process"} == set(names)
 
