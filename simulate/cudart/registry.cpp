@@ -140,6 +140,8 @@ using namespace devtrace::simulate::cudart;
 
 extern "C" {
 
+void devtrace_sim_kernels_registered();  // values/install.cpp
+
 struct FatbinWrapper {
   int magic, version;
   const void* data;
@@ -151,8 +153,11 @@ void** __cudaRegisterFatBinary(void* wrapper) {
   f->image = static_cast<FatbinWrapper*>(wrapper)->data;
   void** handle = reinterpret_cast<void**>(f.get());
   Registry& r = registry();
-  std::unique_lock lock(r.mutex);
-  r.fatbins[handle] = std::move(f);
+  {
+    std::unique_lock lock(r.mutex);
+    r.fatbins[handle] = std::move(f);
+  }
+  devtrace_sim_kernels_registered();
   return handle;
 }
 

@@ -22,6 +22,9 @@ from wheels_page import markdown
 
 TOP = Path(__file__).resolve().parent.parent.parent
 
+# At the end of a process, or where the host reads it; a program may put something before its children's lines.
+NOT_COMPUTED = re.compile(r"devtrace: (?:  |.*the host reads what )(.*?)(?: should have written.*)?$")
+
 
 def packages_of(folder: Path) -> Path:
     """Of the environment in there."""
@@ -63,6 +66,10 @@ def what_a_preload_changes(build: Path, folder: Path, python: str | Path, progra
     return [what for what in without if without[what] != beside[what]]
 
 
+def not_computed(lines: list[str]) -> list[str]:
+    return [found[1] for line in lines if (found := NOT_COMPUTED.search(line))]
+
+
 def seen(outcome: tuple[int | None, str, str]) -> dict:
     """Without the numbers: times, processes, ports."""
     code, out, err = outcome
@@ -91,7 +98,7 @@ def run(wheel: Wheel, build: Path, folder: Path) -> dict:
         "version": version(wheel, folder), "code": code, "seconds": seconds,
         "equal": [line[6:] for line in out.splitlines() if line.startswith("equal ")],
         "apart": [line[6:] for line in out.splitlines() if line.startswith("apart ")],
-        "uncomputed": [line[12:] for line in lines if line.startswith("devtrace:   ")],
+        "uncomputed": not_computed(lines),
         "findings": sum(record.get("record") == "finding" for record in records),
         "last": lines[-1] if code and lines else "",
         "preload": what_a_preload_changes(build, folder, python, program, wheel.limit),

@@ -5,6 +5,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+from run import not_computed  # noqa: E402
 from wheels import WHEELS  # noqa: E402
 from wheels_page import is_whole, markdown  # noqa: E402
 
@@ -36,3 +37,8 @@ def test_the_rows_that_were_not_run_stay_as_they_were():
 def test_each_wheel_has_one_row_and_a_program_that_compares():
     assert len({wheel.name for wheel in WHEELS}) == len(WHEELS)
     assert all("equal" in wheel.program or "both(" in wheel.program for wheel in WHEELS)
+
+
+def test_what_any_process_does_not_compute_counts():
+    lines = ["devtrace: 2 kernels are not computed:", "devtrace:   kernel f (launches: 1)", "(child pid=7) devtrace: a.py:3: the host reads what kernel g<int> should have written, which …"]
+    assert not_computed(lines) == ["kernel f (launches: 1)", "kernel g<int>"]

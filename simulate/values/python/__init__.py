@@ -11,10 +11,10 @@ import os
 def install(
     wrap, not_computed, within, wait, keep_kernel, with_keys, defer, around, give_up, unwatched, any_uncomputed, follow_uncomputed, mark_uncomputed
 ):
-    """What install.cpp offers: see there. Returns what it calls when Triton is imported, and when operators were defined."""
+    """What install.cpp offers: see there. Returns what it calls when Triton is imported, and when operators or kernels were registered."""
     import torch
 
-    from . import compiled_graphs, graphs, native, registration, triton_kernels, uncomputed
+    from . import compiled_graphs, graphs, native, registration, triton_kernels, tvm_functions, uncomputed
 
     registration.keep_kernels_by(keep_kernel, with_keys)
     uncomputed.install(any_uncomputed, follow_uncomputed, mark_uncomputed)
@@ -29,4 +29,12 @@ def install(
         print(f"devtrace: values of {registration.installed} operators are computed, {way}", file=sys.stderr)
     compiled_graphs.install(around, unwatched)
     triton_kernels.prepare(defer, give_up, unwatched)
-    return triton_kernels.install, registration.look
+    tvm_functions.prepare(defer, give_up, unwatched)
+
+    tvm_functions.install()
+
+    def look():
+        tvm_functions.install()
+        registration.look()
+
+    return triton_kernels.install, look

@@ -24,6 +24,14 @@ def captured(compute, result, args, kwargs, state):
     return True
 
 
+def now_or_at_replay(compute):
+    """Calls it now, or at each replay of the graph that the current stream is being captured into."""
+    if recording is not None and torch.cuda.is_current_stream_capturing():
+        recording.append((None, lambda *_: compute(), None, (), {}, None))
+    else:
+        compute()
+
+
 def alias(value):
     if isinstance(value, torch.Tensor):
         return memory.alias(value) if value.is_cuda and value.layout is torch.strided else value

@@ -54,13 +54,7 @@ def install():
 
 def launched(kernel, arguments, *call):
     """The launch was accepted: now its effect, or at each replay where it was captured."""
-    import torch
-
-    grid = call[:3]
-    if graphs.recording is not None and torch.cuda.is_current_stream_capturing():
-        graphs.recording.append((None, lambda *_: compute(kernel, arguments, grid), None, (), {}, None))
-    else:
-        compute(kernel, arguments, grid)
+    graphs.now_or_at_replay(lambda: compute(kernel, arguments, call[:3]))
 
 
 def compute(kernel, arguments, grid):
