@@ -88,7 +88,7 @@ $(BENCHMARKS): $(BUILD)/bench/%: $(BUILD)/obj/tests/bench/%_bench.o $(call libra
 	mkdir -p $(@D)
 	$(CXX) $(LDFLAGS) $(filter %.o,$^) $(filter %.a,$^) -lbenchmark $(LINK_stacks) -pthread -ldl -o $@
 
-.PHONY: ready pythons test test-all unit unit-test sanitizers e2e test-gpu conformance matrix demo demo-cpp nvcc pictures rehearsal-values rehearsal-overloads cases-page corpus transparent suites wheels conformance-distributed soak attach-soak hardware-bundle bench
+.PHONY: ready pythons test test-all unit unit-test sanitizers e2e test-gpu conformance matrix newest demo demo-cpp nvcc pictures rehearsal-values rehearsal-overloads cases-page corpus transparent suites wheels conformance-distributed soak attach-soak hardware-bundle bench
 PYTEST := DEVTRACE_BUILD=$(BUILD) $(PYTHON) -m pytest -c tests/pytest.ini
 # Tests of hardware that are worth running on simulated devices, too; DEVTRACE_TEST_GPU=simulated make test-gpu runs all of them there.
 SIMULATED_GPU_TESTS := $(patsubst %,tests/gpu/test_gpu_%.py,memory_elsewhere static_runtime)
@@ -190,6 +190,12 @@ suites: all ## other projects' test suites in a rehearsal
 # The same over every overload that has a CUDA kernel, and every type; minutes.
 rehearsal-overloads: all ## values of a rehearsal by overload and type
 	$(PYTHON) tests/rehearsal/overloads/run.py --build $(BUILD) --json $(BUILD)/rehearsal-overloads.json --markdown docs/evidence/rehearsal-values.md
+
+# Its line there, and build/newest-values.md: what a new operator's values are.
+newest: all ## the newest PyTorch on PyPI, as the nightly run does
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check 'pip>=24.1'
+	$(PYTHON) tests/versions/run.py --build $(BUILD) newest
+	.cache/matrix/newest/bin/python tests/rehearsal/overloads/run.py --build $(BUILD) --json $(BUILD)/newest-values.json --markdown $(BUILD)/newest-values.md
 
 matrix: all simulate-cuda12 ## which Python, which PyTorch: docs/reference/versions.md; environments of some gigabytes each, PAIRS='3.14-2.15.0 …' some
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check 'pip>=24.1' # an older one takes wheels of 3.13 for 3.13t

@@ -56,7 +56,6 @@ WHY_FAILED = (
     (r"::test_param_layout_mismatch_error", "the other ranks hear at once of a rank that ends, which the test does not expect"),
     (r"::test_unwaited", "what is computed from a pending collective [waits in the host](../guide/rehearsal.md#several-ranks), where hardware's stream would"),
     (r"::test_ddp_complex_params", "PyTorch 2.6's FFT on the CPU refuses what cuFFT computes, without devtrace, too"),
-    (r"::TestFullyShardCollectiveOps::test_all_gather_fp32", "ranks that are threads: the first CUDA call sets the rehearsal up, which waits for Python's lock, whose holder waits for that call"),
     (r"Timeout|timed out", "it took longer than the limit, on two processors that others used as well"),
 )  # fmt: skip
 
