@@ -41,18 +41,6 @@ void for_each_source(const Operand& operand, const std::function<void(const Oper
   for (const Operand& source : operand.computed_from) for_each_source(source, visit);
 }
 
-// `model` for the state of a module that is a variable of that frame.
-std::string_view module_of(const Operand& state, size_t frame) {
-  for (const Chain& chain : state.held_by)
-    if (chain.frame == frame && !chain.holders.empty() && chain.holders[0].registers() &&
-        is_reference(chain.holders[0].name))
-      return chain.holders[0].name;
-  const std::string_view name = state.name_in(frame), path = state.module_path;
-  if (path.empty() || !name.ends_with(path) || name.size() <= path.size() + 1) return {};
-  const std::string_view module = name.substr(0, name.size() - path.size() - 1);
-  return is_reference(module) ? module : std::string_view();
-}
-
 std::string device_of_module(std::string_view module, const Operand& state) {
   return fmt::format("next({}.{}()).device", module, state.role == "buffer" ? "buffers" : "parameters");
 }
@@ -75,7 +63,7 @@ std::optional<std::string> still_there(const Evidence& evidence, const Frame& li
     if (!here.same_function(line) || here.line <= line.line || !there_before(there, here, line)) continue;
     if (!there.placed()) continue;
     if (there.is_state()) {
-      const std::string_view module = module_of(there, frame);
+      const std::string_view module = module_in(frame, there);
       if (!module.empty()) return device_of_module(module, there);
       continue;
     }
@@ -123,6 +111,17 @@ bool may_stand_earlier(const Frame& made, const Frame& moved) {
 }
 
 }  // namespace
+
+std::string_view module_in(size_t frame, const Operand& state) {
+  for (const Chain& chain : state.held_by)
+    if (chain.frame == frame && !chain.holders.empty() && chain.holders[0].registers() &&
+        is_reference(chain.holders[0].name))
+      return chain.holders[0].name;
+  const std::string_view name = state.name_in(frame), path = state.module_path;
+  if (path.empty() || !name.ends_with(path) || name.size() <= path.size() + 1) return {};
+  const std::string_view module = name.substr(0, name.size() - path.size() - 1);
+  return is_reference(module) ? module : std::string_view();
+}
 
 std::vector<std::pair<int64_t, std::string_view>> lines_around(const Frame& line) {
   std::vector<std::pair<int64_t, std::string_view>> lines;

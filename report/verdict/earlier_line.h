@@ -12,6 +12,9 @@
 
 namespace devtrace::report::verdict {
 
+// `model` for the state of a module that is a variable of that frame; empty where none is.
+std::string_view module_in(size_t frame, const Operand& state);
+
 // The lines around, with their numbers, from the top.
 std::vector<std::pair<int64_t, std::string_view>> lines_around(const Frame& line);
 

@@ -79,12 +79,37 @@ void add_alike(const Evidence& evidence, Fix& fix) {
   }
 }
 
+// `self.ended = torch.zeros(n)` beside `self.scores = torch.zeros(n)`, which is told a device: one object has both.
+void add_attributes(const Evidence& evidence, Fix& fix) {
+  for (const Operand& operand : evidence.operands) {
+    const Operand& it = operand.origin();
+    const Frame* const made = it.created.line();
+    if (!made || made->file != fix.file || made->line != fix.line || !made->function.ends_with("__init__")) continue;
+    const auto step =
+        std::find_if(it.lineage.begin(), it.lineage.end(), [](const auto& each) { return each.what == "made"; });
+    for (const Operand& other : evidence.operands) {
+      const std::string_view device =
+          step == it.lineage.end() ? std::string_view() : expression_of(*step, other.device);
+      if (device.empty() || give_device(made->source, device) != fix.code) continue;
+      for (const auto& [number, text] : lines_around(*made)) {
+        const auto name = assigned_name(text);
+        if (is_known(fix, number) || !name || !name->starts_with("self.") || !makes_tensor(text) || says_device(text))
+          continue;
+        if (auto code = give_device(text, device)) fix.also.push_back({made->file, number, std::move(*code)});
+      }
+      return;
+    }
+  }
+}
+
 }  // namespace
 
 void add_lines_near(const Evidence& evidence, Fix& fix) {
   if (fix.code.empty()) return;
   add_below(evidence, fix);
-  if (fix.repairs == Repairs::cause) add_alike(evidence, fix);
+  if (fix.repairs != Repairs::cause) return;
+  add_alike(evidence, fix);
+  add_attributes(evidence, fix);
 }
 
 }  // namespace devtrace::report::verdict

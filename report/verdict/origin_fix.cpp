@@ -69,12 +69,15 @@ bool given_by_a_layer(const Operand& it) {
 }
 
 // Left where the default is, or brought to the device that was current: by no choice of anybody's.
-bool undecided(const Operand& it) {
+bool undecided(const Evidence& evidence, const Operand& it) {
   const Event* placed = it.placed();
   if (std::any_of(it.lineage.begin(), it.lineage.end(), [](const Step& each) { return each.what == "defaulted"; }))
     return true;
   if (current_by_name(it) || given_the_current_device(it)) return true;
-  if (it.on_cpu()) return !it.moved.known() && !given_by_a_layer(it);
+  // What a module computed lies where its state does.
+  const bool by_state = evidence.has_state_on(it.device) && !it.is_of_state() && made_by_a_module(it) &&
+                        placed->line() && !makes_tensor(placed->line()->source);
+  if (it.on_cpu()) return !it.moved.known() && !given_by_a_layer(it) && !by_state;
   return placed && placed->line() && says_current_device(placed->line()->source);
 }
 
@@ -88,7 +91,7 @@ struct OnTheWay {
 template <typename Enough>
 std::optional<OnTheWay> fix_on_the_way(const Evidence& evidence, const Operand& it, std::string_view wanted,
                                        const Enough& enough) {
-  if (!undecided(it)) return std::nullopt;
+  if (!undecided(evidence, it)) return std::nullopt;
   for (const Step& step : it.lineage) {
     std::string device(expression_of(step, wanted));
     if (device.empty()) device = made_beside(evidence, it, step, wanted);
@@ -145,7 +148,7 @@ std::optional<Fix> fix_at_origin(const Evidence& evidence) {
 }
 
 std::optional<Fix> fix_at_origin_of(const Evidence& evidence, const Operand& operand, std::string_view wanted) {
-  if (!undecided(operand)) return std::nullopt;
+  if (!undecided(evidence, operand)) return std::nullopt;
   for (const Step& step : operand.lineage)
     if (auto code = edit_of_step(evidence, step, operand, expression_of(step, wanted)))
       return repair_of(step.line, std::move(*code));

@@ -60,6 +60,10 @@ std::optional<Cause> never_moved(const Evidence&);
 // stands in another file than the setup, which knows that.
 std::optional<Fix> set_device_by_rank(const finding::GroupSetup& setup, const Frame& line);
 
+// Did a running module make it when it was constructed, or does it keep what it gave, in memory that it has not
+// registered? Then nobody gave it that. The module's class; empty: no.
+std::string_view module_that_made(const Evidence&, const Operand&);
+
 // Has an object that is no module had it, as an attribute or within one, since before this call?
 bool is_owned_by_an_object(const Evidence&, const Operand&);
 

@@ -100,12 +100,15 @@ bool written_through(std::string_view source, size_t end) {
   return stop < source.size() && source[stop] == '(' && source[stop - 1] == '_' && source.substr(dot + 1, 2) != "__";
 }
 
+// Of a call: `out = x` gives a variable its value.
 bool is_keyword_value(std::string_view source, size_t at, std::string_view keyword) {
+  if (Scan(source).depth[at] == 0) return false;
   while (at > 0 && source[at - 1] == ' ') --at;
   if (at == 0 || source[at - 1] != '=') return false;
   --at;
   while (at > 0 && source[at - 1] == ' ') --at;
-  return at >= keyword.size() && source.substr(at - keyword.size(), keyword.size()) == keyword;
+  const std::string_view before = source.substr(0, at);
+  return before.ends_with(keyword) && (at == keyword.size() || !word_char(before[at - keyword.size() - 1]));
 }
 
 }  // namespace

@@ -1001,10 +1001,9 @@ score(torch.arange(3, device="cuda:0"))
 # === a list among what was moved
 # category: input-not-moved
 # confidence: medium
-# repairs: line
-# fix: first = first.to(batch["x"].device)
-# fix: second = second.to(batch["x"].device)
-# fix: return batch["x"] * first + second
+# repairs: cause
+# says: lies within a container
+# fix: return {key: torch.utils._pytree.tree_map_only(torch.Tensor, lambda value: value.to(device), value) for key, value in batch.items()}
 def to_device(batch, device):
     return {key: value.to(device) if isinstance(value, torch.Tensor) else value for key, value in batch.items()}
 def run(batch, device):
@@ -1195,3 +1194,214 @@ class Lanes(nn.Module):
 def run(model, batch):
     return model(batch)
 run(Lanes().to("cuda:0"), {"points": torch.ones(2, 4), "weight": torch.ones(2), "file": "lane.png"})
+
+# === a dataclass within one that moves its fields
+# category: input-not-moved
+# confidence: medium
+# repairs: cause
+# says: did not look into
+# fix: return replace(self, x=self.x.to(device), pair=replace(self.pair, **{key: value.to(device) for key, value in vars(self.pair).items() if hasattr(value, "to")}))
+from dataclasses import dataclass, replace
+@dataclass
+class Pair:
+    first: torch.Tensor
+    second: torch.Tensor
+@dataclass
+class Batch:
+    x: torch.Tensor
+    pair: Pair
+    def to(self, device):
+        return replace(self, x=self.x.to(device))
+def run(batch, device):
+    batch = batch.to(device)
+    return batch.x * batch.pair.first + batch.pair.second
+run(Batch(torch.ones(3), Pair(torch.ones(3), torch.ones(3))), "cuda:0")
+
+# === a part is given what its model keeps in a dict
+# category: state-not-registered
+# confidence: medium
+# repairs: line
+# says: was made by Prompts for itself
+# fix: return self.embed(numbers.to(self.embed.weight.device))
+class Part(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(4, 3)
+    def forward(self, numbers):
+        return self.embed(numbers)
+class Prompts(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.part, self.numbers = Part(), {}
+    def add(self, name):
+        self.numbers[name] = torch.arange(4)
+    def forward(self, x, name):
+        return x + self.part(self.numbers[name].unsqueeze(0).expand(2, -1))
+model = Prompts()
+model.add("default")
+model.to("cuda:0")(torch.ones(2, 4, 3, device="cuda:0"), "default")
+
+# === a part is given a slice of what its model keeps in an object
+# category: state-not-registered
+# confidence: medium
+# repairs: line
+# says: was made by Decoder for itself
+class Table:
+    def __init__(self, cos, sin):
+        self.cos, self.sin = cos, sin
+    def slice(self, end):
+        return Table(self.cos[:end], self.sin[:end])
+def table_of(length):
+    angles = torch.arange(length).float()
+    return Table(angles.cos(), angles.sin())
+def rotate(x, table):
+    return x * table.cos + x * table.sin
+class Decoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer, self.table = nn.Linear(4, 4), table_of(8)
+    def forward(self, x):
+        return rotate(self.layer(x), self.table.slice(4))
+Decoder().to("cuda:0")(torch.ones(2, 4, device="cuda:0"))
+
+# === a constructor that had words for the device
+# category: created-without-device
+# confidence: medium
+# repairs: cause
+# says: where start.device is cuda:0
+# fix: self.scores = torch.zeros(2, 1, device=start.device)
+# also: self.ended = torch.zeros(2, 1, dtype=torch.bool, device=start.device)
+class State:
+    def __init__(self, start):
+        self.last = start
+        self.scores = torch.zeros(2, 1)
+        self.ended = torch.zeros(2, 1, dtype=torch.bool)
+    def step(self, scores):
+        self.scores, self.ended = scores, self.ended | (scores > 0)
+def search(model, start):
+    state = State(start)
+    scores = model(state.last)
+    state.step(scores + state.scores[..., None].squeeze(-1))
+search(nn.Linear(4, 1).to("cuda:0"), torch.ones(2, 4, device="cuda:0"))
+
+# === an optimizer's copies of weights that an engine moves later
+# category: optimizer-state
+# confidence: medium
+# repairs: cause
+# says: the parameter was moved after
+# fix: self.model, self.optimizer = model.to(device), optimizer
+# fix: self.optimizer.load_state_dict(self.optimizer.state_dict())
+class Copies(torch.optim.Optimizer):
+    def __init__(self, params):
+        super().__init__(params, {})
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                self.state[parameter]["z"] = parameter.detach().clone()
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                z = self.state[parameter]["z"]
+                z.sub_(parameter.grad)
+class Engine:
+    def __init__(self, model, optimizer, device):
+        self.model, self.optimizer = model.to(device), optimizer
+    def step(self, x):
+        self.model(x).sum().backward()
+        self.optimizer.step()
+def run():
+    model = nn.Linear(4, 2)
+    Engine(model, Copies(model.parameters()), "cuda:0").step(torch.ones(1, 4, device="cuda:0"))
+run()
+
+# === a variable is called out
+# category: cached-state-elsewhere
+# confidence: low
+# repairs: line
+# says: is kept from before this call by Schedule
+# fix: out = table.to(t.device).gather(-1, t)
+def extract(table, t):
+    out = table.gather(-1, t)
+    return out.unsqueeze(-1)
+class Schedule:
+    def __init__(self):
+        self.levels = torch.tensor([0.1, 0.2, 0.3])
+    def noise(self, x, t):
+        return extract(self.levels, t) * x
+Schedule().noise(torch.ones(2, 4, device="cuda:0"), torch.tensor([0, 2]).to("cuda:0"))
+
+# === a buffer that is registered when the model has been moved
+# category: module-split-or-hook-missing
+# confidence: medium
+# repairs: cause
+# says: was given to Policy by Normalizer.fit after that was moved
+# fix: policy.normalizer.fit(data)
+# fix: policy.to(device)
+class Normalizer(nn.Module):
+    def fit(self, data):
+        self.register_buffer("mean", data.mean(dim=0))
+    def forward(self, x):
+        return x - self.mean
+class Policy(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.normalizer, self.net = Normalizer(), nn.Linear(4, 2)
+    def forward(self, x):
+        return self.net(self.normalizer(x))
+def run(data, device):
+    policy = Policy().to(device)
+    policy.normalizer.fit(data)
+    x = torch.ones(1, 4, device=device)
+    return policy(x)
+run(torch.ones(8, 4), "cuda:0")
+
+# === what a network computes of what its caller made
+# category: input-not-moved
+# confidence: low
+# repairs: cause
+# fix: return torch.tensor([sizes], device=next(self.encoder.parameters()).device)
+class Network(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(6, 1)
+    def forward(self, given):
+        sizes = given["sizes"].float().cos()
+        return self.out(torch.cat([given["text"], sizes], dim=-1))
+class Pipeline:
+    def __init__(self, device):
+        self.encoder, self.network = nn.Linear(4, 4).to(device), Network().to(device)
+    def sizes_of(self, sizes):
+        return torch.tensor([sizes])
+    def run(self, x):
+        text = self.encoder(x)
+        sizes = self.sizes_of([1, 2])
+        return self.network({"text": text, "sizes": sizes})
+Pipeline("cuda:0").run(torch.ones(1, 4, device="cuda:0"))
+
+# === what a model computes now meets what it has kept
+# category: cached-state-elsewhere
+# confidence: medium
+# repairs: line
+# says: keeps tensors on cuda:0
+class Anchors(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cells = None
+    def forward(self, x):
+        if self.cells is None:
+            self.cells = [torch.ones(4, device=x.device)]
+        return torch.cat([cell.repeat(1) for cell in self.cells])
+class Detector(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net, self.anchors = nn.Linear(4, 4), Anchors()
+    def decode(self, deltas, anchors):
+        moved = anchors + deltas
+        return moved * anchors
+    def forward(self, x):
+        parts = [self.net(x).relu()]
+        deltas = torch.cat([part * 2 for part in parts])
+        return self.decode(deltas, self.anchors(x))
+model = Detector().to("cuda:0")
+model(torch.ones(1, 4, device="cuda:0"))
+model.to("cpu")(torch.ones(1, 4))

@@ -36,10 +36,32 @@ static std::optional<Cause> made_beside(const Evidence& evidence, const Operand&
   return cause;
 }
 
+// A function that has ended made it of nothing, and had words for where it is wanted.
+static std::optional<Cause> made_in_sight(const Operand& it, const Operand& other) {
+  const Operand& from = it.origin();
+  const Frame* const line = from.created.line();
+  if (!from.on_cpu() || from.moved.known() || !line || !line->project || line->function == "<module>" ||
+      !makes_tensor(line->source) || says_device(line->source))
+    return std::nullopt;
+  for (const finding::Step& step : from.lineage) {
+    const std::string_view device = step.what == "made" ? expression_of(step, other.device) : std::string_view();
+    if (device.empty()) continue;
+    return Cause{"created-without-device", Confidence::medium,
+                 fmt::format("{} was made on cpu because {} says no device, where {} is {}. It meets {}.", from.name,
+                             at(line), device, other.device, with_place(other)),
+                 std::nullopt};
+  }
+  return std::nullopt;
+}
+
 std::optional<Cause> data_beside_result(const Evidence& evidence) {
   const auto computed = [](const Operand& it) { return it.came_from_a_module() || it.came_from_state(); };
   if (const auto pair = evidence.pair([&](const Operand& it) { return !computed(it) && it.placed(); }, computed)) {
     if (auto cause = made_beside(evidence, *pair.it, *pair.other)) return cause;
+    if (auto cause = made_in_sight(*pair.it, *pair.other)) {
+      cause->fix = use_site(evidence);
+      return cause;
+    }
     return Cause{
         "input-not-moved", Confidence::low,
         fmt::format("{} was computed with a model on {}, and {} comes from no model and was not brought there.",

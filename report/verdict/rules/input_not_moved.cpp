@@ -5,6 +5,7 @@
 #include "common/format.h"
 #include "common/text.h"
 #include "report/verdict/device_edits.h"
+#include "report/verdict/earlier_line.h"
 #include "report/verdict/rules.h"
 #include "report/verdict/source_line.h"
 
@@ -82,7 +83,7 @@ std::optional<Cause> model_input(const Evidence& evidence) {
     const Operand& from = it.origin();
     const bool nobodys = !it.expression.empty() && from.hidden();
     return !it.is_state() && from.role != "attribute" && !nobodys && !evidence.made_inside_model(from) &&
-           !made_by_the_model(evidence, from);
+           !made_by_the_model(evidence, from) && module_that_made(evidence, from).empty();
   };
   const auto pair = evidence.pair(input, [](const Operand& other) { return other.is_state() && !other.on_cpu(); });
   if (!pair) return std::nullopt;
@@ -136,13 +137,6 @@ std::optional<Cause> model_input(const Evidence& evidence) {
   if (!cause.fix) cause.fix = placed;
   if (cause.fix && caller && cause.fix->line == evidence.stack[*caller].line) cause.fix->repairs = Repairs::cause;
   return cause;
-}
-
-// `model` for the parameter `model.layer.weight` of that frame.
-std::string_view module_in(size_t frame, const Operand& state) {
-  const std::string_view name = state.name_in(frame), path = state.module_path;
-  if (path.empty() || !name.ends_with(path) || name.size() <= path.size() + 1) return {};
-  return name.substr(0, name.size() - path.size() - 1);
 }
 
 // The model was where the input is until a line that has ended took it to the CPU: who comes now finds it gone.

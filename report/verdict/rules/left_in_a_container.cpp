@@ -50,16 +50,55 @@ std::optional<std::string> move_along(std::string_view source, std::string_view 
   return dedented(spliced(source, {end, end}, fmt::format(", {}={}", to.substr(1), *own)));
 }
 
+// `replace(self, ids=self.ids.to(device))` → `…, spans=replace(self.spans, **{…}))`: what the other one lies in, with
+// all that has a .to(). `path`: `.spans.starts`.
+std::optional<std::string> move_along_with_holder(std::string_view source, std::string_view moved,
+                                                  std::string_view path) {
+  constexpr std::string_view kReplace = "replace(self, ";
+  const std::string_view from = last_step(moved);
+  const size_t end = path.find_first_of(".[", 1), call = source.find(kReplace);
+  if (!from.starts_with('.') || !path.starts_with('.') || end == path.npos || call == source.npos) return std::nullopt;
+  const std::string_view field = path.substr(1, end - 1);
+  const auto value = keyword_argument(source, from.substr(1));
+  const std::string own = fmt::format("self{}.to(", from),
+                    written = fmt::format("{}={}", from.substr(1), value.value_or(""));
+  const size_t at = source.find(written);
+  if (!value || !value->starts_with(own) || keyword_argument(source, field) || at < call || at == source.npos)
+    return std::nullopt;
+  const std::string_view module = source.substr(0, call).ends_with("dataclasses.") ? "dataclasses." : "";
+  const size_t behind = at + written.size();
+  return dedented(spliced(source, {behind, behind},
+                          fmt::format(", {0}={1}replace(self.{0}, **{{key: value.to({2} for key, value in "
+                                      "vars(self.{0}).items() if hasattr(value, \"to\")}})",
+                                      field, module, std::string_view(*value).substr(own.size()))));
+}
+
 const finding::Step* left_by(const Operand& it) {
   const auto step =
       std::find_if(it.lineage.begin(), it.lineage.end(), [](const finding::Step& each) { return each.what == "left"; });
   return step == it.lineage.end() || !step->line.project ? nullptr : &*step;
 }
 
+std::string_view holder_of(std::string_view name) {
+  return name.substr(0, name.size() - last_step(name).size());
+}
+
 // Do both hang on the same thing, or does the operand lie deeper?
 bool directly_beside(std::string_view name, std::string_view moved) {
-  const size_t holder = moved.size() - last_step(moved).size();
-  return name.size() - last_step(name).size() == holder;
+  return !last_step(name).empty() && holder_of(name) == holder_of(moved);
+}
+
+// `.spans.starts`, the way to the operand from what holds the one that was moved, too; empty where no name tells it.
+std::string_view path_within(const Operand& it, std::string_view moved) {
+  const std::string_view holder = holder_of(moved);
+  const auto within = [&](std::string_view name) {
+    return name.starts_with(holder) && name.size() > holder.size() ? name.substr(holder.size()) : std::string_view();
+  };
+  for (const finding::Name& each : it.names)
+    if (const auto path = within(each.name); !path.empty()) return path;
+  for (const Chain& chain : it.held_by)
+    if (const auto path = within(chain.name); !path.empty()) return path;
+  return {};
 }
 
 }  // namespace
@@ -73,6 +112,7 @@ std::optional<Cause> left_in_a_container(const Evidence& evidence) {
   const auto name = std::find_if(pair.it->names.begin(), pair.it->names.end(), along);
   const bool beside = name != pair.it->names.end();
   auto code = beside ? move_along(step.line.source, step.call, name->name) : move_all_within(step.line.source);
+  if (!code) code = move_along_with_holder(step.line.source, step.call, path_within(*pair.it, step.call));
   return Cause{
       "input-not-moved", Confidence::medium,
       beside

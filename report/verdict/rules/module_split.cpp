@@ -398,6 +398,29 @@ const finding::Step* constructed_now(const Evidence& evidence, const Operand& it
   return nullptr;
 }
 
+// A method registered it after the model was moved: the model is moved again behind the call of that, where the line
+// has words for the device.
+std::optional<Cause> registered_after_the_move(const Evidence& evidence, const Operand& input, const Operand& state) {
+  const Stack& made = state.created.stack;
+  if (state.moved.known() || state.root_devices.size() < 2 || in_a_constructor(made) || !state.created.line() ||
+      !state.created.line()->project)
+    return std::nullopt;
+  const auto live = frame_that_went_on(evidence, made);
+  if (!live || made.size() + *live <= evidence.stack.size()) return std::nullopt;
+  const Frame& call = made[made.size() - (evidence.stack.size() - *live)];
+  const std::string_view module = module_in(*live, state);
+  auto device = device_in_earlier_line(evidence, call, input);
+  if (!device && state.role == "buffer") device = fmt::format("next({}.parameters()).device", module);
+  const std::string statement = dedented(call.source);
+  if (!call.project || !is_reference(module) || !device || statement.ends_with(':') ||
+      statement.find('\n') != statement.npos)
+    return std::nullopt;
+  return Cause{kCategory, Confidence::medium,
+               fmt::format("{} was given to {} by {} after that was moved. It meets {}.", with_place(state),
+                           of_model(state), state.created.line()->function, with_place(input)),
+               repair_of(call, fmt::format("{}\n{}.to({})", statement, module, *device))};
+}
+
 // The input is on a GPU and what it meets first is on the CPU: the model was not moved, or this part of it.
 std::optional<Cause> left_on_cpu(const Evidence& evidence) {
   const auto pair = evidence.pair([](const Operand& it) { return !it.is_state() && !it.on_cpu(); },
@@ -410,6 +433,7 @@ std::optional<Cause> left_on_cpu(const Evidence& evidence) {
                              of_model(*pair.other), at(&step->line), pair.other->name, with_place(*pair.it)),
                  fix_at_origin(evidence)};
   if (auto cause = given_from_before(evidence, *pair.it, *pair.other)) return cause;
+  if (auto cause = registered_after_the_move(evidence, *pair.it, *pair.other)) return cause;
   Cause cause{kCategory, Confidence::medium,
               (pair.other->moved.known()
                    ? fmt::format("{} meets {}, which was taken to the CPU while other parts of {} stayed.",

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/format.h"
+#include "common/python_scan.h"
 #include "common/text.h"
 #include "report/verdict/device_edits.h"
 #include "report/verdict/earlier_line.h"
@@ -171,6 +172,8 @@ std::string name_in_line(const Evidence& evidence, const Operand& state, const F
   for (const Holder& holder : chain ? chain->holders : finding::List<Holder>()) {
     if (holder.kind == "optimizer") {
       const bool method = before && before->holds == "attribute" && line.function.starts_with(before->type + ".");
+      const bool later = holder.bound.file == line.file && holder.bound.line > line.line;
+      if (method && later && line.function.ends_with("__init__")) return {};
       if (method) return fmt::format("self{}", holder.name.substr(before->name.size()));
       const bool variable = !before && chain->frame < evidence.stack.size() &&
                             evidence.stack[chain->frame].same_function(line) && is_reference(holder.name);
@@ -207,6 +210,12 @@ bool may_be_followed(std::string_view statement) {
   return statement.find('\n') == statement.npos && !statement.ends_with(':') && !statement.starts_with("return");
 }
 
+// A whole statement that gives something a value.
+bool assigns(std::string_view statement) {
+  const Scan scan(statement);
+  return scan.balanced && scan.value_begins != 0;
+}
+
 // The state follows where the model is moved: load_state_dict() brings each to its parameter's device. Behind the call
 // that moved it, where the function that does has not the optimizer.
 std::optional<Fix> behind_the_move(const Evidence& evidence, const Operand& state, const Event& moved) {
@@ -215,7 +224,7 @@ std::optional<Fix> behind_the_move(const Evidence& evidence, const Operand& stat
   for (const Frame& line : moved.stack) {
     const std::string optimizer = line.project ? name_in_line(evidence, state, line) : std::string();
     const std::string statement = dedented(line.source);
-    const bool moves = &line != &innermost || only_moves(statement);
+    const bool moves = &line != &innermost || only_moves(statement) || assigns(statement);
     if (!optimizer.empty() && moves && may_be_followed(statement))
       return repair_of(line, fmt::format("{}\n{}.load_state_dict({}.state_dict())", statement, optimizer, optimizer));
   }
@@ -271,7 +280,9 @@ std::optional<Fix> fix_of_state(const Evidence& evidence, const Operand& state, 
     if (auto fix = beside_the_parameter(*state.created.line())) return fix;
   if (!moved || !moved->line()) return std::nullopt;
   auto fix = in_a_constructor(state.created.stack) ? move_before_making(state.created, *moved) : std::nullopt;
-  return fix ? fix : behind_the_move(evidence, state, *moved);
+  if (fix && !fix->code.empty()) return fix;
+  auto behind = behind_the_move(evidence, state, *moved);
+  return behind && (!fix || !behind->code.empty()) ? behind : fix;
 }
 
 }  // namespace

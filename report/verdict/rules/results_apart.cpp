@@ -52,7 +52,14 @@ std::optional<Cause> answer_of_a_spread_model(const Evidence& evidence) {
 
 std::optional<Cause> results_apart(const Evidence& evidence) {
   if (auto cause = answer_of_a_spread_model(evidence)) return cause;
-  const auto result = [](const Operand& it) { return it.came_from_a_module() && !it.came_from_state(); };
+  // Where nothing registered lies on the CPU no module has brought it there: it lies where what it was given does.
+  const auto elsewhere = [&](const Operand& it) {
+    return it.on_cpu() && it.given_by.devices.empty() && evidence.refusal.state_devices.is_known() &&
+           !evidence.has_state_on("cpu");
+  };
+  const auto result = [&](const Operand& it) {
+    return it.came_from_a_module() && !it.came_from_state() && !elsewhere(it);
+  };
   const auto state = [](const Operand& it) { return it.came_from_state(); };
   const bool both = static_cast<bool>(evidence.pair(result, result));
   // What a model meets inside of itself may be its own, from an earlier call.

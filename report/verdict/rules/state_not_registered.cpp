@@ -166,6 +166,37 @@ bool of_no_module(const Operand& operand) {
                                                   [](const Chain& chain) { return chain.holders.back().is_module(); });
 }
 
+// The tensor that the module keeps which gave this one: the same memory.
+const finding::KeptTensor* kept_by_its_giver(const Operand& it) {
+  if (it.given_by.kind != "module") return nullptr;
+  const auto same = [&](const finding::KeptTensor& kept) {
+    return kept.device == it.device && kept.created.time && kept.created.time == it.created.time &&
+           !kept.created.stack.empty() && !it.created.stack.empty() &&
+           kept.created.stack.front().same_line(it.created.stack.front());
+  };
+  const auto& keeps = it.given_by.keeps;
+  const auto found = std::find_if(keeps.begin(), keeps.end(), same);
+  return found == keeps.end() ? nullptr : &*found;
+}
+
+bool runs_a_method(const Stack& stack, std::string_view type) {
+  return std::any_of(stack.begin(), stack.end(),
+                     [&](const Frame& frame) { return frame.function.starts_with(fmt::format("{}.", type)); });
+}
+
+// No name leads from the module to it, as where a view of it is given, or a copy of an object with other parts.
+std::optional<Cause> made_with_its_module(const Evidence& evidence) {
+  const auto pair = evidence.pair([&](const Operand& it) { return !module_that_made(evidence, it).empty(); },
+                                  [](const Operand& other) { return !other.on_cpu(); });
+  if (!pair) return std::nullopt;
+  const std::string_view type = module_that_made(evidence, *pair.it);
+  return Cause{kCategory, Confidence::medium,
+               fmt::format("{} was made by {} for itself, and is neither a parameter nor a buffer: moving the model "
+                           "left it behind. It meets {}.",
+                           with_place(*pair.it), type, with_place(*pair.other)),
+               move_where_named(evidence, *pair.it, *pair.other)};
+}
+
 // A module that another one calls and has not among its own: it belongs to a file, or to an object that is none.
 std::optional<Cause> module_of_nobody(const Evidence& evidence) {
   const auto& running = evidence.refusal.modules;
@@ -199,6 +230,15 @@ std::optional<Cause> module_of_nobody(const Evidence& evidence) {
 
 }  // namespace
 
+std::string_view module_that_made(const Evidence& evidence, const Operand& it) {
+  if (it.is_of_state() || !it.on_cpu() || it.moved.known() || names_a_cache(it.name) || made_by_a_module(it)) return {};
+  for (const finding::RunningModule& module : evidence.refusal.modules) {
+    const bool constructed = constructs(it.created.stack, module.type) && !constructs(evidence.stack, module.type);
+    if (constructed || (kept_by_its_giver(it) && runs_a_method(it.created.stack, module.type))) return module.type;
+  }
+  return {};
+}
+
 std::optional<Cause> state_not_registered(const Evidence& evidence) {
   if (auto cause = hidden_state(evidence)) return cause;
   if (auto cause = module_of_nobody(evidence)) return cause;
@@ -208,7 +248,7 @@ std::optional<Cause> state_not_registered(const Evidence& evidence) {
                !placed_by_choice(it) && it.moved_away.device.empty() && !evidence.made_inside_model(it);
       },
       [](const Operand&) { return true; });
-  if (!pair) return std::nullopt;
+  if (!pair) return made_with_its_module(evidence);
   const Operand& it = *pair.it;
   const Frame* made = it.created.line();
   const bool in_init = made && made->function.ends_with("__init__");
