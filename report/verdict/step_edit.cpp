@@ -129,6 +129,7 @@ std::optional<std::string> edit_of_step(const Evidence& evidence, const finding:
   }
   if (step.what != "made" || it.moved.known() || says_device(source)) return std::nullopt;
   if (auto code = give_device(source, device)) return code;
+  if (auto code = give_device_to_all(source, device)) return code;
   return gives_new_tensor(source) ? move_value(source, device) : std::nullopt;
 }
 

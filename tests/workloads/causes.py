@@ -1405,3 +1405,119 @@ class Detector(nn.Module):
 model = Detector().to("cuda:0")
 model(torch.ones(1, 4, device="cuda:0"))
 model.to("cpu")(torch.ones(1, 4))
+
+# === a state is begun on the GPU in a model on the CPU
+# category: module-split-or-hook-missing
+# confidence: medium
+# repairs: cause
+# says: all of whose state is on the CPU
+# fix: state = self.begin(len(x), x.device)
+class Cell(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Linear(4, 4)
+    def begin(self, count, device):
+        return torch.zeros(count, 4, device=device)
+    def forward(self, x):
+        state = self.begin(len(x), torch.device("cuda:0"))
+        return torch.addmm(x, state, self.net.weight)
+Cell()(torch.ones(2, 4))
+
+# === a part that comes when the model has been moved
+# category: created-without-device
+# confidence: medium
+# repairs: cause
+# says: no move of the model came after that
+# fix: self.head.add_module("out", nn.Linear(4, classes).to(next(self.parameters()).device))
+class Part(nn.Module):
+    def forward(self, x):
+        return self.out(x)
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.head = nn.Linear(4, 4), Part()
+    def add(self, classes):
+        self.head.add_module("out", nn.Linear(4, classes))
+    def forward(self, x):
+        return self.head(self.body(x))
+def run(device):
+    model = Net().to(device)
+    model.add(3)
+    return model(torch.ones(1, 4, device=device))
+run("cuda:0")
+
+# === a distribution of two tensors
+# category: created-without-device
+# confidence: medium
+# repairs: cause
+# fix: base = torch.distributions.Normal(torch.zeros(3, device=x.device), torch.ones(3, device=x.device))
+def score(x):
+    base = torch.distributions.Normal(torch.zeros(3), torch.ones(3))
+    return base.log_prob(x)
+score(torch.ones(2, 3, device="cuda:0"))
+
+# === a model taken to the CPU for a while
+# category: module-split-or-hook-missing
+# confidence: medium
+# repairs: cause
+# says: took it to the CPU
+# fix: return vae.to(pixels.device)(pixels)
+import contextlib
+@contextlib.contextmanager
+def on_the_cpu(model):
+    model.to("cpu")
+    yield
+    model.to("cuda:0")
+def encode(vae, pixels):
+    with on_the_cpu(vae):
+        return vae(pixels)
+encode(nn.Linear(4, 4).to("cuda:0"), torch.ones(1, 4, device="cuda:0"))
+
+# === options say the device
+# category: module-split-or-hook-missing
+# confidence: medium
+# repairs: cause
+# fix: parts = dict(net=Late().to(options.device))
+class Options:
+    def __init__(self):
+        self.device = "cuda:0"
+class Late(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 2)
+    def forward(self, x):
+        return self.layer(x)
+class Pipeline:
+    def __init__(self, parts):
+        self.net = parts["net"]
+def load(options):
+    parts = dict(net=Late())
+    return Pipeline(parts)
+def run(options):
+    pipeline = load(options)
+    return pipeline.net(torch.ones(1, 4, device=options.device))
+run(Options())
+
+# === a transform of which one constant was given a device
+# category: module-split-or-hook-missing
+# confidence: high
+# repairs: cause
+# says: Two parts of Transform
+# fix: return self.transform.to(self.device)(x.to(self.device))
+class Bank(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("bank", torch.ones(4, 2))
+class Transform(nn.Module):
+    def __init__(self, given):
+        super().__init__()
+        self.register_buffer("window", torch.ones(4, **given))
+        self.mel = Bank()
+    def forward(self, x):
+        return torch.matmul(self.window, self.mel.bank) + x.sum()
+class Features:
+    def __init__(self, transform, device):
+        self.transform, self.device = transform, device
+    def __call__(self, x):
+        return self.transform(x.to(self.device))
+Features(Transform({"device": "cuda:0"}), "cuda:0")(torch.ones(1, 4))

@@ -8,6 +8,7 @@
 #include "report/verdict/earlier_line.h"
 #include "report/verdict/rules.h"
 #include "report/verdict/source_line.h"
+#include "report/verdict/step_edit.h"
 
 namespace devtrace::report::verdict::rules {
 namespace {
@@ -70,6 +71,16 @@ const finding::Step* constructed_apart(const Operand& it) {
   const auto step = std::find_if(it.lineage.begin(), it.lineage.end(),
                                  [](const finding::Step& each) { return each.what == "constructed"; });
   return constructs(it.created.stack, it.root_class) || step == it.lineage.end() ? nullptr : &*step;
+}
+
+// A statement of a function that still runs, and behind it the move of the model that has the state there.
+std::optional<Fix> move_again_behind(size_t live, const Operand& state, const Frame& call, std::string_view device) {
+  const std::string_view module = module_in(live, state);
+  const std::string statement = dedented(call.source);
+  if (!call.project || !is_reference(module) || device.empty() || statement.ends_with(':') ||
+      statement.starts_with("return") || statement.find('\n') != statement.npos)
+    return std::nullopt;
+  return repair_of(call, fmt::format("{}\n{}.to({})", statement, module, device));
 }
 
 std::optional<Cause> part_constructed_later(const Evidence& evidence) {
@@ -367,8 +378,14 @@ std::optional<Cause> made_elsewhere_by_the_model(const Evidence& evidence) {
               fmt::format("{} was made inside {}, all of whose state is on the CPU, as is what it was given.",
                           with_place(*pair.it), of_model(*pair.other)),
               std::nullopt};
-  for (const finding::Step& step : pair.it->lineage)
+  for (const finding::Step& step : pair.it->lineage) {
     if (step.what == "made" || step.what == "returned") cause.fix = repair_of(step.line, {});
+    if (step.what != "given") continue;
+    if (auto code = edit_of_step(evidence, step, *pair.it, expression_of(step, pair.other->device))) {
+      cause.fix = repair_of(step.line, std::move(*code));
+      break;
+    }
+  }
   return cause;
 }
 
@@ -398,8 +415,7 @@ const finding::Step* constructed_now(const Evidence& evidence, const Operand& it
   return nullptr;
 }
 
-// A method registered it after the model was moved: the model is moved again behind the call of that, where the line
-// has words for the device.
+// A method registered it after the model was moved: the model is moved again behind the call of that.
 std::optional<Cause> registered_after_the_move(const Evidence& evidence, const Operand& input, const Operand& state) {
   const Stack& made = state.created.stack;
   if (state.moved.known() || state.root_devices.size() < 2 || in_a_constructor(made) || !state.created.line() ||
@@ -408,17 +424,14 @@ std::optional<Cause> registered_after_the_move(const Evidence& evidence, const O
   const auto live = frame_that_went_on(evidence, made);
   if (!live || made.size() + *live <= evidence.stack.size()) return std::nullopt;
   const Frame& call = made[made.size() - (evidence.stack.size() - *live)];
-  const std::string_view module = module_in(*live, state);
   auto device = device_in_earlier_line(evidence, call, input);
-  if (!device && state.role == "buffer") device = fmt::format("next({}.parameters()).device", module);
-  const std::string statement = dedented(call.source);
-  if (!call.project || !is_reference(module) || !device || statement.ends_with(':') ||
-      statement.find('\n') != statement.npos)
-    return std::nullopt;
+  if (!device && state.role == "buffer") device = fmt::format("next({}.parameters()).device", module_in(*live, state));
+  auto fix = move_again_behind(*live, state, call, device.value_or(""));
+  if (!fix) return std::nullopt;
   return Cause{kCategory, Confidence::medium,
                fmt::format("{} was given to {} by {} after that was moved. It meets {}.", with_place(state),
                            of_model(state), state.created.line()->function, with_place(input)),
-               repair_of(call, fmt::format("{}\n{}.to({})", statement, module, *device))};
+               std::move(fix)};
 }
 
 // The input is on a GPU and what it meets first is on the CPU: the model was not moved, or this part of it.

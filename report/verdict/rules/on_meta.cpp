@@ -2,14 +2,30 @@
 #include <algorithm>
 
 #include "common/format.h"
+#include "common/text.h"
 #include "report/verdict/device_edits.h"
 #include "report/verdict/rules.h"
+#include "report/verdict/source_line.h"
 
 namespace devtrace::report::verdict::rules {
 
 namespace {
 
 // accelerate has taken a model's values away, and its hooks bring them for the forward of the module that has them.
+// `bias = self.statistics.bias`: the hook of what has it is asked for the values in front of that.
+std::string ask_the_hook(const Frame& line) {
+  const std::string statement = dedented(line.source);
+  const std::string_view value = value_in(statement);
+  const std::string_view path =
+      value.substr(0, value.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_."));
+  const std::string_view called = path.size() < value.size() && value[path.size()] == '(' ? path : std::string_view();
+  const std::string_view tensor = called.empty() ? path : called.substr(0, called.rfind('.'));
+  const size_t attribute = tensor.rfind('.');
+  const std::string_view module = tensor.substr(0, attribute == tensor.npos ? 0 : attribute);
+  if (!module.starts_with("self") || !is_reference(module) || statement.find('\n') != statement.npos) return {};
+  return fmt::format("{0}._hf_hook.pre_forward({0})\n{1}", module, statement);
+}
+
 std::optional<Cause> past_the_hooks(const Evidence& evidence, const Operand& it) {
   const auto& running = evidence.refusal.modules;
   const bool hooks = std::any_of(running.begin(), running.end(),
@@ -22,7 +38,7 @@ std::optional<Cause> past_the_hooks(const Evidence& evidence, const Operand& it)
               std::nullopt};
   const auto own = innermost_project(evidence.stack);
   for (const finding::Step& step : it.lineage)
-    if (step.what == "assigned") cause.fix = repair_of(step.line, {});
+    if (step.what == "assigned") cause.fix = repair_of(step.line, ask_the_hook(step.line));
   if (!cause.fix && own) cause.fix = repair_of(evidence.stack[*own], {});
   return cause;
 }

@@ -282,6 +282,7 @@ with torch.no_grad():
 """
     )
     cause = outcome.findings[0]["cause"]
-    assert (cause["category"], cause["confidence"], cause.get("fix")) == ("module-split-or-hook-missing", "medium", None)
+    assert (cause["category"], cause["confidence"]) == ("module-split-or-hook-missing", "medium")
+    assert cause["fix"] == "self.scale._hf_hook.pre_forward(self.scale)\nfactor = self.scale.factor.abs()"
     assert "accelerate's hooks" in cause["because"]
     assert cause["line"] == 18, "where the factor is read"

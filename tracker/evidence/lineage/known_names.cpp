@@ -20,7 +20,7 @@ using python::Ref;
 
 // The better an expression follows the data, the lower: the device of an operand, of another tensor. Then a device that
 // is kept, that of a part, that of a whole module.
-enum Rank { kOperand, kTensor, kDevice, kPart, kModule };
+enum Rank { kOperand, kTensor, kDevice, kPart, kModule, kSpread };
 constexpr int kOfOtherVariables = 1;  // a parameter is there whatever the function does
 
 bool speaks_of_a_device(const std::string& name) {
@@ -355,7 +355,8 @@ void KnownNames::add_candidates(const Known& known, std::vector<Candidate>& out)
     out.push_back(
         {rank * 2 + later, reached.name + ".device", torch_.placement(reached.object).device, reached.object});
   });
-  if (self) add_kept_devices(known.name, value, kDevice * 2, out);
+  // `options.device` comes after `self.device`.
+  if (known.parameter && !torch_.is_tensor(value)) add_kept_devices(known.name, value, kDevice * 2 + !self, out);
 }
 
 void KnownNames::add_module(const Known& known, std::vector<Candidate>& out) const {
@@ -378,8 +379,10 @@ void KnownNames::add_module(const Known& known, std::vector<Candidate>& out) con
       return !parameters;
     });
   const std::vector<std::string>& devices = holders_.devices_of(module);
-  if (parameters && devices.size() == 1)
-    out.push_back({kModule * 2 + later, fmt::format("next({}.parameters()).device", known.name), devices[0], first});
+  // Of a model on several devices it means where the first of its parameters is.
+  if (parameters && !devices.empty() && !torch_.is_opaque(first))
+    out.push_back({(devices.size() == 1 ? kModule : kSpread) * 2 + later,
+                   fmt::format("next({}.parameters()).device", known.name), torch_.placement(first).device, first});
 }
 
 }  // namespace devtrace::evidence
