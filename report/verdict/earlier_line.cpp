@@ -13,18 +13,6 @@
 namespace devtrace::report::verdict {
 namespace {
 
-// Where the text has the variable, as code and not as another object's attribute; npos: nowhere.
-size_t find_variable(std::string_view text, std::string_view variable) {
-  const Scan scan(text);
-  for (size_t at = 0; (at = text.find(variable, at)) != text.npos; at += variable.size()) {
-    const size_t end = at + variable.size();
-    const bool whole =
-        (at == 0 || (!word_char(text[at - 1]) && text[at - 1] != '.')) && (end >= text.size() || !word_char(text[end]));
-    if (whole && scan.code[at]) return at;
-  }
-  return text.npos;
-}
-
 std::string_view variable_of(std::string_view expression) {
   size_t end = 0;
   while (end < expression.size() && word_char(expression[end])) ++end;
@@ -111,6 +99,17 @@ bool may_stand_earlier(const Frame& made, const Frame& moved) {
 }
 
 }  // namespace
+
+size_t find_variable(std::string_view text, std::string_view variable) {
+  const Scan scan(text);
+  for (size_t at = 0; (at = text.find(variable, at)) != text.npos; at += variable.size()) {
+    const size_t end = at + variable.size();
+    const bool whole =
+        (at == 0 || (!word_char(text[at - 1]) && text[at - 1] != '.')) && (end >= text.size() || !word_char(text[end]));
+    if (whole && scan.code[at]) return at;
+  }
+  return text.npos;
+}
 
 std::string_view module_in(size_t frame, const Operand& state) {
   for (const Chain& chain : state.held_by)

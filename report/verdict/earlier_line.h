@@ -18,6 +18,9 @@ std::string_view module_in(size_t frame, const Operand& state);
 // The lines around, with their numbers, from the top.
 std::vector<std::pair<int64_t, std::string_view>> lines_around(const Frame& line);
 
+// Where the text has the variable, as code and not as another object's attribute; npos: nowhere.
+size_t find_variable(std::string_view text, std::string_view variable);
+
 // Does the variable have its value before that line runs, as the lines above it show? What stands deeper than the line
 // may not have run.
 bool bound_above(const Frame& line, std::string_view variable);

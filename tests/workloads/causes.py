@@ -1521,3 +1521,66 @@ class Features:
     def __call__(self, x):
         return self.transform(x.to(self.device))
 Features(Transform({"device": "cuda:0"}), "cuda:0")(torch.ones(1, 4))
+
+# === a batch of attributes that a loop set
+# category: input-not-moved
+# confidence: medium
+# repairs: cause
+# says: stands beside batch.ids
+# fix: self.ids = self.ids.to(device)
+# fix: self.mask = self.mask.to(device)
+class Batch:
+    def __init__(self, values):
+        for key, value in values.items():
+            setattr(self, key, value)
+    def to(self, device):
+        self.ids = self.ids.to(device)
+        return self
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(5, 4)
+    def forward(self, batch):
+        return self.embed(batch.ids) * batch.mask[..., None]
+def run(device):
+    ids = torch.tensor([[1, 2], [3, 4]])
+    batch = Batch({"ids": ids, "mask": torch.ones_like(ids)}).to(device)
+    return Net().to(device)(batch)
+run("cuda:0")
+
+# === a gradient that backward makes of nothing
+# category: gradient-elsewhere
+# confidence: high
+# repairs: cause
+# says: Quantize.backward
+# fix: return grad, torch.zeros(levels.shape, device=levels.device)
+class Quantize(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, levels):
+        ctx.save_for_backward(levels)
+        return x.round()
+    @staticmethod
+    def backward(ctx, grad):
+        levels, = ctx.saved_tensors
+        return grad, torch.zeros(levels.shape)
+def run(device):
+    levels = nn.Parameter(torch.ones(4, device=device))
+    Quantize.apply(torch.ones(2, 4, device=device), levels).sum().backward()
+run("cuda:0")
+
+# === a gradient that backward makes for a weight that it does not name
+# category: gradient-elsewhere
+# confidence: high
+# repairs: cause
+# fix: return grad, torch.zeros(4, device=grad.device)
+class Round(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, levels):
+        return x.round()
+    @staticmethod
+    def backward(ctx, grad):
+        return grad, torch.zeros(4)
+def run(device):
+    levels = nn.Parameter(torch.ones(4, device=device))
+    Round.apply(torch.ones(2, 4, device=device), levels).sum().backward()
+run("cuda:0")

@@ -231,6 +231,7 @@ void describe_function(const Api& api, const SourceText& source, PyObject* node,
   const std::string text = source.lines(place.file, lines[0]);
   place.line = lines[0];
   place.source = shown_source(text);
+  place.around = source.around(place.file, lines[0]);
   const std::vector<std::string> values = returned(without_comments(text));
   if (position && values.size() == arguments) out.expression = values[*position];
 }

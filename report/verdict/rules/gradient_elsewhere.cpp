@@ -1,6 +1,8 @@
 // A gradient lies where the tensor lies that it is for. PyTorch compares the two after every node of autograd's graph,
 // so what differs was made by that node: a torch.autograd.Function of the program's, or a hook that it passed before.
 #include "common/format.h"
+#include "report/verdict/device_edits.h"
+#include "report/verdict/earlier_line.h"
 #include "report/verdict/rules.h"
 #include "report/verdict/source_line.h"
 
@@ -29,6 +31,23 @@ std::string hooks_of(const Evidence& evidence) {
   return words;
 }
 
+// What backward calls as forward called what the gradient is for; else the first gradient that it was given, which lies
+// where the work was done.
+std::string device_in_backward(const Evidence& evidence) {
+  const auto& gradient = evidence.refusal.gradient;
+  const Frame& returns = gradient.backward;
+  if (is_identifier(gradient.argument) && find_variable(returns.source, gradient.argument) != std::string::npos)
+    return fmt::format("{}.device", gradient.argument);
+  constexpr std::string_view kDefinition = "def backward(";
+  for (const auto& [number, text] : lines_around(returns)) {
+    const size_t at = text.find(kDefinition), comma = text.find(", ", at);
+    if (number > returns.line || at == text.npos || comma == text.npos) continue;
+    const std::string_view first = text.substr(comma + 2, text.find_first_of(",:=)", comma + 2) - comma - 2);
+    if (is_identifier(first)) return fmt::format("{}.device", first);
+  }
+  return expression_or_number(evidence, returns, evidence.refusal.wanted_device);
+}
+
 }  // namespace
 
 std::optional<Cause> gradient_elsewhere(const Evidence& evidence) {
@@ -51,10 +70,12 @@ std::optional<Cause> gradient_elsewhere(const Evidence& evidence) {
   Cause cause{"gradient-elsewhere", hooks.empty() && made_here ? Confidence::high : Confidence::medium,
               std::move(because), std::nullopt};
   const Frame& returns = gradient.backward;
-  if (returns.project && !it->expression.empty() && !evidence.refusal.wanted_device.empty())
-    if (auto code = move_expression(returns.source, it->expression,
-                                    expression_or_number(evidence, returns, evidence.refusal.wanted_device)))
-      cause.fix = repair_of(returns, std::move(*code));
+  if (!returns.project || it->expression.empty() || evidence.refusal.wanted_device.empty()) return cause;
+  const std::string device = device_in_backward(evidence);
+  const bool made = makes_tensor(it->expression) && !says_device(it->expression);
+  auto code = made ? give_device(returns.source, device) : std::nullopt;
+  if (!code) code = move_expression(returns.source, it->expression, device);
+  if (code) cause.fix = repair_of(returns, std::move(*code));
   return cause;
 }
 

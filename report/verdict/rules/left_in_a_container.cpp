@@ -4,6 +4,7 @@
 
 #include "common/format.h"
 #include "common/text.h"
+#include "report/verdict/device_edits.h"
 #include "report/verdict/rules.h"
 #include "report/verdict/source_line.h"
 #include "report/verdict/statement_scan.h"
@@ -48,6 +49,19 @@ std::optional<std::string> move_along(std::string_view source, std::string_view 
   if (!own || at == source.npos) return std::nullopt;
   const size_t end = at + written.size();
   return dedented(spliced(source, {end, end}, fmt::format(", {}={}", to.substr(1), *own)));
+}
+
+// `self.ids = self.ids.to(device)`, and behind it the same of the other one.
+std::optional<std::string> move_behind(std::string_view source, std::string_view moved, std::string_view left) {
+  const std::string from = fmt::format("self{}", last_step(moved)), to = fmt::format("self{}", last_step(left));
+  const std::string statement = dedented(source);
+  if (last_step(moved).empty() || last_step(left).empty() || assigned_name(statement) != from ||
+      reads(statement, from) != 1)
+    return std::nullopt;
+  const size_t equals = statement.find('=');
+  auto value = replace_read(statement.substr(equals + 1), from, to);
+  if (!value) return std::nullopt;
+  return fmt::format("{}\n{} = {}", statement, to, dedented(*value));
 }
 
 // `replace(self, ids=self.ids.to(device))` → `…, spans=replace(self.spans, **{…}))`: what the other one lies in, with
@@ -112,6 +126,7 @@ std::optional<Cause> left_in_a_container(const Evidence& evidence) {
   const auto name = std::find_if(pair.it->names.begin(), pair.it->names.end(), along);
   const bool beside = name != pair.it->names.end();
   auto code = beside ? move_along(step.line.source, step.call, name->name) : move_all_within(step.line.source);
+  if (!code && beside) code = move_behind(step.line.source, step.call, name->name);
   if (!code) code = move_along_with_holder(step.line.source, step.call, path_within(*pair.it, step.call));
   return Cause{
       "input-not-moved", Confidence::medium,
