@@ -129,7 +129,9 @@ std::optional<std::string> edit_of_step(const Evidence& evidence, const finding:
   }
   if (step.what != "made" || it.moved.known() || says_device(source)) return std::nullopt;
   if (auto code = give_device(source, device)) return code;
-  if (auto code = give_device_to_all(source, device)) return code;
+  // Of `x, y = torch.ones(3), torch.ones(3)` only one may be meant.
+  if (unpacked_names(source).empty())
+    if (auto code = give_device_to_all(source, device)) return code;
   return gives_new_tensor(source) ? move_value(source, device) : std::nullopt;
 }
 
