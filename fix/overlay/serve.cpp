@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "fix/overlay/ports.h"
 #include "fix/overlay/table.h"
 
 namespace {
@@ -63,12 +64,13 @@ EXPORT int devtrace_serve(void* wait) {
   return create ? create(&thread, nullptr, run, wait) : -1;
 }
 
-// In a fork: it is found by the environment of its run, ends with devtrace, and reads other text.
+// In a fork: it is found by the environment of its run, ends with devtrace, reads other text, and has its own ports.
 EXPORT void devtrace_become_run() {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   const char* const mark = ::getenv("DEVTRACE_TRIAL");
   if (mark && shown_mark && std::strlen(mark) == std::strlen(shown_mark))
     std::memcpy(shown_mark, mark, std::strlen(mark));
   devtrace::fix::overlay::read_table_again();
+  devtrace::fix::overlay::forget_ports();
 }
 }

@@ -144,4 +144,22 @@ Outcome read_outcome(const fs::path& folder) {
   return outcome;
 }
 
+bool found_dead_end(const fs::path& folder) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    if (entry.path().extension() != ".jsonl") continue;
+    std::ifstream log(entry.path(), std::ios::binary);
+    for (std::string line; std::getline(log, line);) {
+      if (line.find("collective-") == line.npos) continue;
+      const Json record = Json::parse(line, nullptr, false);
+      if (!record.is_object() || report::string(record, "record") != "finding") continue;
+      const auto kind = report::string(record, "kind");
+      if ((kind == "collective-stalled" || kind == "collective-mismatch") &&
+          report::string(record, "severity") != "note" && !record.contains("suppressed"))
+        return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace devtrace::fix

@@ -56,4 +56,7 @@ struct Outcome {
 // Reads the folder of a run that has ended: *.jsonl, summary/*.json, output. What cannot be read is absent.
 Outcome read_outcome(const std::filesystem::path& folder);
 
+// Of a run that may still be under way: has it met a finding behind which ranks wait for each other and do not end?
+bool found_dead_end(const std::filesystem::path& folder);
+
 }  // namespace devtrace::fix

@@ -9,6 +9,8 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace devtrace::fix {
 namespace {
@@ -17,6 +19,28 @@ constexpr off_t kMiB = 1 << 20;
 constexpr off_t kHead = kMiB, kTail = kMiB, kMost = 16 * kMiB;
 constexpr off_t kBlock = 1 << 16;  // no file system has larger ones
 constexpr off_t kLongestLine = kBlock;
+
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+
+// How much of a line stands before an entry of glog's or of torchrun's: "[rank0]:[W1127 12:03:05.12 f.cpp:7] …", with
+// times and numbers of processes. Another process may have begun the line.
+size_t before_log_entry(std::string_view line) {
+  constexpr std::string_view kForm = "?0000 00:00:00.0";
+  for (size_t at = 0; at + kForm.size() <= line.size(); ++at) {
+    size_t same = std::string_view("IWEF").find(line[at]) != std::string_view::npos;
+    while (same > 0 && same < kForm.size() &&
+           (kForm[same] == '0' ? is_digit(line[at + same]) : kForm[same] == line[at + same]))
+      ++same;
+    if (same < kForm.size()) continue;
+    if (at > 0 && line[at - 1] == '[') --at;
+    const size_t rank = line.rfind("[rank", at);
+    const bool before = rank != line.npos && line.substr(0, at).ends_with("]:") && line.find("]:", rank) + 2 == at;
+    return before ? rank : at;
+  }
+  return line.size();
+}
 
 }  // namespace
 
@@ -44,14 +68,19 @@ uint64_t not_kept(const std::filesystem::path& output) {
 
 size_t printed(const std::filesystem::path& output) {
   std::ifstream in(output, std::ios::binary);
-  std::string all;
-  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
-  for (std::string line; all.size() < kHead && std::getline(in, line);) {
-    if (line.find("devtrace: ") != line.npos || line.find('\r') != line.npos) continue;
+  std::vector<std::string> lines;
+  off_t size = 0;
+  for (std::string line; size < kHead && std::getline(in, line);) {
+    size += static_cast<off_t>(line.size());
+    line.resize(before_log_entry(line));
+    if (line.empty() || line.find("devtrace: ") != line.npos || line.find('\r') != line.npos) continue;
     for (size_t at = 0; (at = line.find("cuda:", at)) != line.npos;)
-      for (at += 5; at < line.size() && digit(line[at]);) line.erase(at, 1);
-    all += line + '\n';
+      for (at += 5; at < line.size() && is_digit(line[at]);) line.erase(at, 1);
+    lines.push_back(std::move(line));
   }
+  std::ranges::sort(lines);
+  std::string all;
+  for (const std::string& line : lines) all += line + '\n';
   return std::hash<std::string>{}(all);
 }
 

@@ -14,7 +14,8 @@ void keep_ends(const std::filesystem::path& output);
 uint64_t not_kept(const std::filesystem::path& output);
 
 // A hash of its lines, at most of the first mebibyte: what is the same in two runs. Left out are devtrace's lines,
-// those that are written over (bars of progress), and the numbers of devices.
+// those that are written over (bars of progress), logs' with their times, and the numbers of devices. In any order, as
+// several processes have none.
 size_t printed(const std::filesystem::path& output);
 
 // The last line that is not empty or devtrace's.

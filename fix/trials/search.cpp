@@ -288,6 +288,11 @@ class Search {
 
   // Each hunk of the patch is left out in turn: without what was not needed in the end, the patch is as good.
   void leave_out_the_needless() {
+    // What moves lines is one change: half of it loses them.
+    if (std::ranges::any_of(result_.rounds, [](const Round& each) {
+          return each.chosen && each.tried[*each.chosen].candidate.kind == "collective-of-all";
+        }))
+      return;
     for (size_t kept = 0;;) {
       std::vector<Candidate> smaller;
       try {

@@ -20,6 +20,10 @@ void append(std::map<std::string, std::string>& environment, const char* key, co
   all += all.empty() ? value : between + value;
 }
 
+constexpr const char* kCollectiveWait = "collective_wait=10";
+// Seconds for the other ranks to tell what they met, and to end by themselves.
+constexpr double kLastWords = 2;
+
 // Each replaced file under a name of its own, and the table that overlay.so reads.
 fs::path write_overlay(const fs::path& folder, const Texts& texts) {
   fs::create_directories(folder / "overlay");
@@ -45,6 +49,9 @@ ProgramToRun program_of_run(const Runs& runs, const fs::path& folder, const Text
   fs::create_directories(folder / "summary");
   ProgramToRun program = runs.program;
   auto& environment = program.environment;
+  // Ranks of a rehearsal have nobody else's network to wait for. What the user says comes behind it.
+  std::string& options = environment["DEVTRACE_OPTIONS"];
+  options = options.empty() ? kCollectiveWait : fmt::format("{}:{}", kCollectiveWait, options);
   append(
       environment, "DEVTRACE_OPTIONS",
       fmt::format("log_path=\"{}/devtrace-%p.jsonl\":html=0:text=0:error_exitcode=0:halt_on_error=0", folder.string()),
@@ -56,11 +63,9 @@ ProgramToRun program_of_run(const Runs& runs, const fs::path& folder, const Text
   // OpenMP's threads spin while they wait, on the cores that the other runs need.
   environment.emplace("OMP_WAIT_POLICY", "passive");
   append(environment, "PYTEST_ADDOPTS", "-p no:cacheprovider", ' ');
-  if (!texts.empty() && runs.build.empty()) {
-    environment["DEVTRACE_OVERLAY"] = write_overlay(folder, texts);
-    std::string& preload = environment["LD_PRELOAD"];
-    preload = preload.empty() ? runs.overlay.string() : runs.overlay.string() + ":" + preload;
-  }
+  if (!texts.empty() && runs.build.empty()) environment["DEVTRACE_OVERLAY"] = write_overlay(folder, texts);
+  std::string& preload = environment["LD_PRELOAD"];
+  preload = preload.empty() ? runs.overlay.string() : runs.overlay.string() + ":" + preload;
   return program;
 }
 
@@ -131,9 +136,17 @@ bool Run::ended() {
     child_.emplace(program, folder_ / "output");
     return false;
   }
-  if (child_->seconds() <= timeout_) return false;
+  if (child_->seconds() <= timeout_ && !is_at_dead_end()) return false;
   stop();
   return true;
+}
+
+// Ranks that wait for one that does not come do so for minutes.
+bool Run::is_at_dead_end() {
+  const double now = child_->seconds();
+  if (!dead_end_ && now >= next_look_ && found_dead_end(folder_)) dead_end_ = now;
+  if (now >= next_look_) next_look_ = now + 0.25;
+  return dead_end_ && now > *dead_end_ + kLastWords;
 }
 
 void Run::stop() {

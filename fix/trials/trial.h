@@ -46,7 +46,7 @@ class Run {
  public:
   // Starts the program with these texts in the place of its files; of a compiled one first what builds it.
   Run(Runs& runs, const Texts& texts, Refused refused = Refused::raises);
-  // Whether it has ended; past its time limit it is ended here.
+  // Whether it has ended. Past its time limit, and where its ranks come to no end, it is ended here.
   bool ended();
   // Once it has ended.
   Outcome outcome() const;
@@ -56,11 +56,13 @@ class Run {
 
  private:
   void build(const Texts& texts);
+  bool is_at_dead_end();
   std::filesystem::path copy_of_tree() const;
 
   const Runs& runs_;
   std::filesystem::path folder_;
-  double timeout_;
+  double timeout_, next_look_ = 0;  // seconds
+  std::optional<double> dead_end_;  // when it was met
   bool timed_out_ = false, fresh_ = true;
   std::optional<ProgramToRun> built_;        // runs once its build has come to a good end
   std::unique_ptr<OfferedRankTable> ranks_;  // of a fresh run: ranks tell each other, as under `devtrace run`

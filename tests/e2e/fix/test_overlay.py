@@ -5,8 +5,10 @@ import json
 import marshal
 import os
 import re
+import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -85,6 +87,7 @@ def test_the_library_brings_nothing_along():
     assert {line.split()[-1] for line in defined.splitlines()} == {
         *("open", "open64", "openat", "openat64", "__open_2", "__open64_2", "__openat_2", "__openat64_2"),
         *("fopen", "fopen64", "freopen", "freopen64"),
+        *("bind", "connect", "getsockname"),
         *("devtrace_serve", "devtrace_become_run"),
     }
 
@@ -330,6 +333,54 @@ for thread in threads: thread.join()
     trial.file("file.txt", "old", "new")
     trial.file("other.txt", "other")
     says(trial.python("program.py"), "")
+
+
+# ---- ports --------------------------------------------------------------------------------------------------------------------------
+
+SERVES = """
+import os, socket, sys, time
+port, word, family = int(sys.argv[1]), sys.argv[2], socket.AF_INET6 if sys.argv[3:] else socket.AF_INET
+address = "::1" if sys.argv[3:] else "127.0.0.1"
+server = socket.socket(family)
+server.bind((address, port))
+server.listen()
+print(server.getsockname()[1] == port, flush=True)
+sys.stdin.readline()  # both have it now
+if os.fork() == 0:
+    with server.accept()[0] as peer: peer.sendall(word.encode())
+    os._exit(0)
+with socket.create_connection((address, port)) as client: print(client.recv(9).decode())
+again = socket.socket(family)
+try:
+    again.bind((address, port))
+except OSError as error:
+    print(error.strerror)
+"""
+
+
+@pytest.mark.parametrize("family", [[], ["6"]], ids=["IPv4", "IPv6"])
+def test_runs_side_by_side_have_a_port_each(trial, tmp_path, family):
+    """As `torchrun` and programs of several ranks want one by its number."""
+    script = trial.file("program.py", SERVES)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    runs = []
+    for word in ("one", "two"):
+        (tmp_path / word).mkdir()
+        env = environment(None, {"LD_PRELOAD": str(OVERLAY), "DEVTRACE_TRIAL": str(tmp_path / word)})
+        runs.append(subprocess.Popen([sys.executable, script, port, word, *family], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
+    first = [each.stdout.readline() for each in runs]
+    assert first == ["True\n", "True\n"]
+    assert [each.communicate("\n", timeout=60)[0] for each in runs] == ["one\nAddress already in use\n", "two\nAddress already in use\n"]
+
+
+def test_a_server_of_others_is_reached(trial, tmp_path):
+    """A run that has bound nothing there."""
+    trial.file("program.py", "import socket, sys\nwith socket.create_connection(('127.0.0.1', int(sys.argv[1]))) as client: print(client.recv(9).decode())\n")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=lambda: server.accept()[0].sendall(b"hello"), daemon=True).start()
+        says(trial.python("program.py", str(server.getsockname()[1]), env={"DEVTRACE_TRIAL": str(tmp_path)}), "hello\n")
 
 
 # ---- a table that is not right -----------------------------------------------------------------------------------------------------

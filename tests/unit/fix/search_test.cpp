@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <fstream>
 
 #include "process/start.h"
@@ -16,9 +17,10 @@ using report::Json;
 
 // The program is a file with a word, which edits lengthen by a letter. STEPS says for each word which finding stops the
 // program, after how many launches; no finding: it runs to its end. A word that is not there is what it was before.
+// Behind the finding `waits` it does not end.
 // What the program prints comes last, and "reference" stands for the run that goes on behind a finding.
 constexpr const char* kProgram = R"(
-import json, os, re, sys
+import json, os, re, sys, time
 folder = re.search('log_path="([^"]*)/devtrace', os.environ["DEVTRACE_OPTIONS"])[1]
 steps = json.load(open(sys.argv[1]))
 word = ""
@@ -29,15 +31,18 @@ while word not in steps:
 reference = "DEVTRACE_SIM_KEEP_GOING" in os.environ and "reference" in steps
 finding, launches, *printed = steps["reference" if reference else word]
 records = [{"record": "process", "schema": 1, "pid": 1, "command": ["python3"]}]
+kind = "collective-stalled" if finding == "waits" else "refused-op"
 if finding:
-    records.append({"record": "finding", "id": 1, "kind": "refused-op", "fingerprint": finding, "time": 1, "operands": []})
+    records.append({"record": "finding", "id": 1, "kind": kind, "fingerprint": finding, "time": 1, "operands": []})
 open(folder + "/devtrace-1.jsonl", "w").writelines(json.dumps(each) + "\n" for each in records)
 json.dump({"pid": 1, "launches": {"cuda:0": launches}}, open(folder + "/summary/1.json", "w"))
 print(*printed)
+if finding == "waits":
+    time.sleep(600)
 sys.exit(bool(finding) and not reference)
 )";
 
-// EDITS: the letters that may be tried for each finding, in their order.
+// EDITS: the letters that may be tried for each finding, in their order. A capital moves lines of the program.
 constexpr const char* kEdits = R"(
 import json, os, sys
 question = json.load(open(sys.argv[1]))
@@ -49,7 +54,7 @@ if question["finding"] is None:  # the word without each letter
     json.dump({"candidates": found}, open(sys.argv[2], "w"))
     sys.exit()
 found = [
-    {"kind": "k", "title": letter, "identity": letter, "patch": word + letter, "texts": {"/program": word + letter}}
+    {"kind": "collective-of-all" if letter.isupper() else "k", "title": letter, "identity": letter, "patch": word + letter, "texts": {"/program": word + letter}}
     for letter in edits.get(question["finding"]["fingerprint"], "")
 ]
 json.dump({"candidates": found}, open(sys.argv[2], "w"))
@@ -127,6 +132,22 @@ TEST(Search, AnEndWithMostOfTheWorkOnTheCpuIsNone) {
   ASSERT_EQ(all.result.given_up.size(), 1u);
   EXPECT_EQ(all.result.given_up[0].tried[0].judgement.why, "ran to its end, but most of the work went to the CPU");
   EXPECT_TRUE(ran({{"", {"one", 10}}, {"reference", {"one", 40}}, {"a", {"", 35}}}, {{"one", "a"}}).result.solved);
+}
+
+TEST(Search, ARunWhoseRanksWaitForEachOtherIsEnded) {
+  const auto began = std::chrono::steady_clock::now();
+  const Ran all = ran({{"", {"waits", 10}}, {"a", {"waits", 10}}, {"b", {"", 40}}}, {{"waits", "ab"}});
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(40)) << "of 60 for each run";
+  EXPECT_EQ(all.tried, "ab");
+  EXPECT_EQ(all.result.edits.title, "b");
+  EXPECT_TRUE(all.result.solved);
+}
+
+TEST(Search, WhatMovesLinesIsLeftAsItIs) {
+  Json steps = {{"", {"one", 10}}, {"A", {"two", 20}}, {"Ab", {"", 40}}, {"b", {"", 40}}};
+  EXPECT_EQ(ran(steps, {{"one", "A"}, {"two", "b"}}).result.edits.patch, "Ab");
+  steps = {{"", {"one", 10}}, {"a", {"two", 20}}, {"ab", {"", 40}}, {"b", {"", 40}}};
+  EXPECT_EQ(ran(steps, {{"one", "a"}, {"two", "b"}}).result.edits.patch, "b") << "without what was needed no more";
 }
 
 TEST(Search, TheBudgetIsByTheFirstRunUnlessItIsGiven) {

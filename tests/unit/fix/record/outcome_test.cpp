@@ -69,6 +69,23 @@ TEST(Outcome, OfSeveralProcesses) {
   EXPECT_TRUE(outcome.values);
 }
 
+TEST(Outcome, RanksThatComeToNoEnd) {
+  const Workspace workspace;
+  const auto found = [&](const char* run, const std::string& record) {
+    const fs::path folder = workspace.make(run);
+    write(folder / "devtrace-1.jsonl", R"({"record":"process","schema":1,"pid":1})"
+                                       "\n" +
+                                           record + "\n{\"torn");
+    return found_dead_end(folder);
+  };
+  EXPECT_TRUE(found("a", R"({"record":"finding","kind":"collective-stalled","severity":"error"})"));
+  EXPECT_TRUE(found("b", R"({"record":"finding","kind":"collective-mismatch","severity":"error"})"));
+  EXPECT_FALSE(found("c", R"({"record":"finding","kind":"collective-stalled","severity":"note"})"));
+  EXPECT_FALSE(found("d", R"({"record":"finding","kind":"collective-stalled","suppressed":{"file":"f"}})"));
+  EXPECT_FALSE(found("e", R"({"record":"finding","kind":"refused-op","message":"collective-stalled"})"));
+  EXPECT_FALSE(found_dead_end(workspace.make("empty")));
+}
+
 TEST(Outcome, ALineThatCopies) {
   const Workspace workspace;
   const fs::path run = workspace.make("run-1");
@@ -141,6 +158,18 @@ TEST_F(OutputTest, WhatDiffersFromRunToRunIsNotCompared) {
   std::ofstream(file_) << "Loading:   0%\rLoading: 100% [00:02, 68it/s]\nmodel on cuda:12\nloss 1.6\n";
   EXPECT_EQ(printed(file_), one);
   std::ofstream(file_) << "model on cuda:1\nloss 1.7\n";
+  EXPECT_NE(printed(file_), one);
+}
+
+TEST_F(OutputTest, OfSeveralRanksNeitherTheOrderNorTheirLogsAreCompared) {
+  print(
+      "W1127 12:20:29.908000 25213 torch/distributed/run.py:851] *****\n"
+      "total -14.5[rank1]:[W1127 12:04:17.2 ProcessGroupNCCL.cpp:1826] [PG ID 0] closed\n"
+      "rank 1: 2.0\n");
+  const size_t one = printed(file_);
+  std::ofstream(file_) << "rank 1: 2.0\nI0101 01:02:03.4 7 a.cpp:1] *****\ntotal -14.5\n\n";
+  EXPECT_EQ(printed(file_), one);
+  std::ofstream(file_) << "rank 1: 2.0\ntotal -14.6\n";
   EXPECT_NE(printed(file_), one);
 }
 
