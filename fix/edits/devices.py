@@ -2,11 +2,15 @@
 
 import ast
 import builtins
+import re
 
 from source import dotted, names_of_module, parsed
 from tensors import is_list, likely
 
 DEVICE_NAMES = ("device", "dev", "DEVICE", "target_device", "execution_device", "main_device", "compute_device")
+
+CURRENT = '"cuda"'  # the thread's current device, whichever that is
+LOCAL_RANK = re.compile(r"(\w+\.)*_?local_?rank$")
 
 
 def elsewhere(failure, source, statement, text, device):
@@ -197,7 +201,22 @@ def here(failure, source, statement, device, first=None):
         for each in dict.fromkeys(found)
         if names_known(source, place, each) and not elsewhere(failure, source, statement, each, device)
     ][:3]
-    return [(each, False) for each in found] + [(literal(device), True)]
+    current = [CURRENT] if is_chosen(failure, device) else []
+    return [(each, False) for each in found + current] + [(literal(device), True)]
+
+
+def is_chosen(failure, device):
+    """The program has made it the current device, as a rank does with its own."""
+    return device == failure.finding.get("current_device") and device not in ("cpu", "cuda:0")
+
+
+def local_ranks(source, statement):
+    """What the file calls the rank on its machine, as far as the statement knows it: `local_rank`, `args.local_rank`."""
+    nodes = [node for node in ast.walk(source.tree) if isinstance(node, (ast.arg, ast.Name, ast.Attribute))]
+    said = [(node, node.arg if isinstance(node, ast.arg) else dotted(node)) for node in nodes]
+    nearest = sorted(said, key=lambda each: abs(each[0].lineno - statement.lineno))
+    found = dict.fromkeys(text for _, text in nearest if LOCAL_RANK.match(text or ""))
+    return [each for each in found if names_known(source, statement, each)]
 
 
 def names_known(source, statement, text):

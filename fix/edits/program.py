@@ -113,8 +113,12 @@ class Failure:
         self.stack = finding.get("python") or []
         self.message = finding.get("message", "")
         self.operation = finding.get("operation", "")
-        self.operands = []
+        # Ranks of a job lie on devices, too, and nothing moves them.
+        self.ranks, self.operands = [], []
         for index, raw in enumerate(finding.get("operands") or []):
+            if raw.get("role") == "rank":
+                self.ranks.append(Operand(raw, index))
+                continue
             names = {}
             for each in raw.get("names") or []:
                 names.setdefault(each["frame"], each["name"])
@@ -156,7 +160,7 @@ class Failure:
 
     def files(self):
         """The program's files: those of every stack, then what they import."""
-        stacks = [self.stack] + [each.stack(event) for each in self.operands for event in ("created", "moved")]
+        stacks = [self.stack] + [each.stack(event) for each in self.operands + self.ranks for event in ("created", "moved")]
         paths = [frame["file"] for stack in stacks for frame in stack if frame.get("project") and frame.get("file")]
         return self.program.files(paths)
 

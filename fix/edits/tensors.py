@@ -14,11 +14,14 @@ OF_TENSORS = {
     *("new_zeros", "new_ones", "new_full", "new_empty", "new_tensor", "backward"),
 }
 ALSO_MODULES = {"to", "cuda", "cpu", "device", "float", "half", "double", "bfloat16"}
+NUMBERS = {"rank", "local_rank", "global_rank", "world_size", "gpu", "device_id", "index", "step", "epoch"}
 TORCH = {"torch", "F", "nn"}
 
 
 def likely(source, function, name):
     """2: it is used as a tensor; 1: nothing tells; 0: it is used as something else."""
+    if name in NUMBERS:
+        return 0
     said = set()
     for argument in ast.walk(function.args):
         if isinstance(argument, ast.arg) and argument.arg == name and argument.annotation is not None:

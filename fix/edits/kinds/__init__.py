@@ -7,6 +7,7 @@ from kinds import (
     bound_callables,
     caches,
     checkpoints,
+    collectives,
     current_device,
     device_arguments,
     device_maps,
@@ -18,6 +19,7 @@ from kinds import (
     reported_fix,
     where_made,
     whole_modules,
+    wrappers,
 )
 
 MAKERS = [
@@ -32,6 +34,8 @@ MAKERS = [
     whole_modules.candidates,
     checkpoints.candidates,
     current_device.candidates,
+    wrappers.candidates,
+    collectives.candidates,
     device_maps.candidates,
     bound_callables.candidates,
     generators.candidates,
@@ -64,4 +68,6 @@ CATEGORIES = {
     "optimizer-state": "optimizer-state",
     "pin-memory": "input-wanted-on-cpu",
     "cache-key": "cached-state-elsewhere",
+    "collective-of-all": "",
+    "device-ids": "data-parallel",
 }

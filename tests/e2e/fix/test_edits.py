@@ -133,9 +133,19 @@ SMALL = {
         "cache = {}\ndef grid(x):\n    key = x.shape\n    if key not in cache:\n        cache[key] = make(x)\n    return cache[key] + x\n", "cache[key] + x", "grid",
         [("cache[key]", "cuda:0", {}), ("x", "cuda:1", {})], "key = (x.shape, x.device)",
     ),
+    "collective-of-all": (
+        "if rank == 0:\n    print(dist.all_gather(x))\ndist.barrier()\n", "print(", "<module>", [("rank 0", "cuda:0", {"role": "rank", "created": "print("})],
+        "from_all_ranks = dist.all_gather(x)\n    print(from_all_ranks)",
+    ),
+    "device-ids": (
+        "def wrap(model, local_rank):\n    return DDP(model, device_ids=[0])\n", "return DDP", "wrap", [("x", "cuda:0", {}), ("module.w", "cuda:1", {"role": "parameter"})],
+        "return DDP(model, device_ids=[local_rank])",
+    ),
     "reported-fix": ("y = x + w\n", "x + w", "<module>", [("x", "cpu", {}), ("w", "cuda:0", {})], "y = x.cuda() + w"),
     "device-guard": ("import torch\nlaunch(x, w)\n", "launch(", "<module>", [("x", "cuda:1", {}), ("w", "cuda:1", {})], "with torch.cuda.device(x.device):\n    launch(x, w)"),
 }  # fmt: skip
+
+OTHER_FINDINGS = {"device-guard": "wrong-current-device", "collective-of-all": "collective-mismatch"}
 
 
 def test_every_kind_is_tested():
@@ -164,13 +174,74 @@ def test_kind(tmp_path, kind):
         more["cause"] = {"file": str(path), "line": 1, "fix": wanted}
     if kind == "pin-memory":
         more["message"] = "cannot pin 'torch.cuda.FloatTensor' only dense CPU tensors can be pinned"
-    if kind == "device-guard":
-        more["kind"] = "wrong-current-device"
+    if kind in OTHER_FINDINGS:
+        more["kind"] = OTHER_FINDINGS[kind]
     stack = [(path, line_with(path, failing), function)]
     if kind == "optimizer-state":
         stack.insert(0, ("/site-packages/torch/optim/sgd.py", 1, "SGD.step"))
+    if kind == "device-ids":
+        stack.insert(0, ("/site-packages/torch/nn/parallel/distributed.py", 1, "DistributedDataParallel.forward"))
     found = asked(tmp_path, stack, made, **more)
     assert wanted in codes(found, kind), codes(found, kind)
+
+
+# program, with the line of the collective that one rank calls, and what becomes of it; None: nothing
+BY_ALL = {
+    "first": ("if rank == 0:\n    dist.barrier()\n    print(1)\n", "dist.barrier()\nif rank == 0:\n    print(1)\n"),
+    "alone": ("if rank == 0:\n    dist.barrier()\n", "dist.barrier()\n"),
+    "last": ("if rank == 0:\n    save()\n    dist.barrier()\n", "if rank == 0:\n    save()\ndist.barrier()\n"),
+    "between": ("if rank == 0:\n    save()\n    dist.barrier()\n    load()\n", "if rank == 0:\n    save()\ndist.barrier()\nif rank == 0:\n    load()\n"),
+    "before another branch": ("if rank == 0:\n    dist.barrier()\nelse:\n    pass\n", "dist.barrier()\nif rank == 0:\n    pass\nelse:\n    pass\n"),
+    "behind another branch": ("if rank == 0:\n    save()\n    dist.barrier()\nelse:\n    pass\n", "if rank == 0:\n    save()\nelse:\n    pass\ndist.barrier()\n"),
+    "within another branch": ("if rank == 0:\n    save()\n    dist.barrier()\n    load()\nelse:\n    pass\n", None),
+    "its value": ("if is_main_process():\n    n = 1\n    total = dist.all_reduce(x)\n", "if is_main_process():\n    n = 1\ntotal = dist.all_reduce(x)\n"),
+    "in an expression": (
+        "if get_rank() == 0:\n    n = 1\n    print(n, dist.all_reduce(x))\n",
+        "if get_rank() == 0:\n    n = 1\nfrom_all_ranks = dist.all_reduce(x)\nif get_rank() == 0:\n    print(n, from_all_ranks)\n",
+    ),
+    "not always evaluated": ("if rank == 0:\n    print(n and dist.all_reduce(x))\n", None),
+    "a name for the rank's": ("main = rank == 0\nif main:\n    dist.barrier()\n", "main = rank == 0\ndist.barrier()\n"),
+    "another condition, too": ("if rank == 0 and step % 2 == 0:\n    dist.barrier()\n", "if step % 2 == 0:\n    dist.barrier()\n"),
+    "no condition of ranks": ("if loss < limit:\n    dist.barrier()\n", None),
+    "through a function": ("def save():\n    dist.barrier()\nif rank == 0:\n    save()\n", "def save():\n    dist.barrier()\nsave()\n"),
+    "behind a return": (
+        "def save():\n    if rank != 0:\n        return\n    write()\n    dist.barrier()\nsave()\n",
+        "def save():\n    if rank == 0:\n        write()\n    dist.barrier()\nsave()\n",
+    ),
+    "behind a return, with more": (
+        "def save():\n    if not is_main():\n        return None\n    write()\n    dist.barrier()\n    tell()\nsave()\n",
+        "def save():\n    if is_main():\n        write()\n    dist.barrier()\n    if not is_main():\n        return None\n    tell()\nsave()\n",
+    ),
+    "behind an end": ("dist.barrier(1)\nif not work:\n    sys.exit()\ndist.barrier()\n", "dist.barrier(1)\ndist.barrier()\n"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", BY_ALL)
+def test_a_collective_of_some_ranks_becomes_that_of_all(tmp_path, shape):
+    text, wanted = BY_ALL[shape]
+    path = program(tmp_path, text)
+    line = line_with(path, "all_reduce(" if "all_reduce(" in text else "barrier()")
+    ranks = [operand("rank 0", "cuda:0", role="rank", created=[(path, line, "")])]
+    if "barrier(1)" in text:
+        ranks.insert(0, operand("rank 1", "cuda:1", role="rank", odd=True, created=[(path, line_with(path, "barrier(1)"), "")]))
+    found = asked(tmp_path, [(path, line, "")], ranks, kind="collective-stalled" if "barrier(1)" in text else "collective-mismatch")
+    assert [each["texts"][str(path)] for each in found] == ([wanted] if wanted else []), found
+
+
+def test_ranks_are_moved_nowhere(tmp_path):
+    """They lie on devices as operands do."""
+    path = program(tmp_path, "def join(group, comm):\n    group.start(comm)\n")
+    ranks = [operand(f"rank {rank}", f"cuda:{rank}", role="rank", created=[(path, 2, "join")]) for rank in range(2)]
+    assert asked(tmp_path, [(path, 2, "join")], ranks, kind="collective-mismatch") == []
+
+
+def test_the_current_device_comes_before_a_number(tmp_path):
+    """Of a rank that has chosen its own: where its batches go to that of rank 0."""
+    path = program(tmp_path, "def batches(rank):\n    yield x.to(\"cuda:0\")\ny = model(x)\n")
+    operands = [operand("x", "cuda:0", moved=[(path, 2, "batches"), (path, 3, "<module>")]), operand("w", "cuda:1")]
+    stack = [(path, 3, "<module>")]
+    assert codes(asked(tmp_path, stack, operands, current_device="cuda:1"), "redirect-move") == ['yield x.to("cuda")', 'yield x.to("cuda:1")']
+    assert codes(asked(tmp_path, stack, operands, current_device="cuda:0"), "redirect-move") == ['yield x.to("cuda:1")']
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,8 @@ constexpr Missing kMissing[] = {
     {"waits in", "groups-in-another-order", Confidence::high,
      "Ranks wait for each other: ", "Ranks of several groups have to call their collectives in one order."},
     {"has ended", "rank-ended", Confidence::high, "",
-     "Who waits for it waits until the group's timeout: every rank has to call the same collectives."},
+     "Who waits for it waits until the group's timeout. What ended it (an exit, a return, the end of its data) has to "
+     "come behind the collectives that all ranks call."},
     {"waits for", "rank-elsewhere", Confidence::medium, "",
      "Every rank of the group has to use it: the others have not come to it yet."},
     {"", "rank-elsewhere", Confidence::medium, "",
@@ -72,7 +73,7 @@ std::optional<Cause> different_collectives(const Evidence& evidence) {
       one_line ? fmt::format("All of them are at {}", lines[0])
                : fmt::format(
                      "They are at different lines, as where a branch, a loop or an exception is one rank's "
-                     "alone");
+                     "alone: a collective in one has to stand before or behind it");
   const auto line = line_of_parting(evidence.operands[0].created.stack, evidence.operands[1].created.stack);
   if (differ(evidence.operands, called))
     return Cause{"different-collectives", Confidence::high,
