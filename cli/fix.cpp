@@ -191,7 +191,8 @@ int fix_program(const CLI::App& app, const AfterDashes& after_dashes, FixOptions
                    options.timeout,
                    !options.no_values};
     const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-    const fix::Limits limits{options.budget, options.jobs > 0 ? options.jobs : std::min(cores, 8), options.tries};
+    const fix::Limits limits{options.budget, options.jobs > 0 ? options.jobs : std::min(cores, 8), options.tries,
+                             options.jobs == 0};
     const fs::path folder = fs::canonical(subject.folder.empty() ? fs::current_path() : subject.folder);
     runs.build = options.build.empty() ? build_of(launch.program, folder) : options.build;
     runs.tree = folder;
@@ -225,7 +226,8 @@ Action declare_fix(CLI::App& app) {
                  "seconds for all runs together [40 times what the first takes, 120 to 900]")
       ->type_name("SECONDS")
       ->check(CLI::Range(1.0, 1e7));
-  app.add_option("--jobs", options->jobs, "runs at a time [the machine's cores, 8 at most]")
+  app.add_option("--jobs", options->jobs,
+                 "runs at a time [the machine's cores, 8 at most, by the program's processes on GPUs]")
       ->type_name("N")
       ->check(CLI::Range(1, 256));
   app.add_option("--tries", options->tries, "edits tried for one finding at most [24]")

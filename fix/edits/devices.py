@@ -9,6 +9,7 @@ from tensors import is_list, likely
 
 DEVICE_NAMES = ("device", "dev", "DEVICE", "target_device", "execution_device", "main_device", "compute_device")
 
+NUMBERED = re.compile(r"""["'](cuda:\d+)["']""")
 CURRENT = '"cuda"'  # the thread's current device, whichever that is
 LOCAL_RANK = re.compile(r"(\w+\.)*_?local_?rank$")
 

@@ -1,12 +1,9 @@
 """Where an edit stands in the program: where the operand comes from or where it is used, and whether the device that it names is named there."""
 
 import ast
-import re
 
+from devices import NUMBERED
 from source import of_scope
-
-NUMBERED = re.compile(r"""["'](cuda:\d+)["']""")
-
 
 # These stand at either place; all others but moves of what was computed change what decides on a device.
 AT_EITHER = {"reported-fix", "move-module"}

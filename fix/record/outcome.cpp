@@ -77,6 +77,7 @@ void read_one(const fs::path& log, Outcome& into) {
   } catch (const report::LogError&) {
     // A process that was killed before its first line.
   }
+  into.processes += !process.is_null();
   for (const auto& [id, record] : traffic) {
     into.bytes += static_cast<uint64_t>(std::max<int64_t>(0, report::integer(record, "bytes").value_or(0)));
     if (auto site = copy_site(record)) into.copy_sites.push_back(*std::move(site));

@@ -35,6 +35,7 @@ struct Outcome {
   bool timed_out = false;  // it was ended after its time
   bool fresh = true;       // of a process that started by itself, no fork
   double seconds = 0;
+  int processes = 0;                         // that used CUDA, or had findings
   std::vector<RecordedFinding> findings;     // in order of time; no notes, none that are suppressed
   std::map<std::string, uint64_t> launches;  // device: kernels and library calls
   uint64_t bytes = 0;                        // moved between devices

@@ -46,10 +46,12 @@ class Search {
   SearchResult operator()() {
     std::unique_ptr<Server> server = start_server(runs_);
     Run first(runs_, {});
-    if (limits_.jobs > 1 && !server) start_reference();
+    if (jobs_ > 1 && !server) start_reference();
     wait({&first});
     result_.before = result_.after = first.outcome();
     set_budget(first.seconds());
+    // Ranks take a core each.
+    if (limits_.by_cores) jobs_ = std::max(1, jobs_ / std::max(1, result_.before.processes));
     if (!result_.before.findings.empty() && !stopped()) {
       use_forks(server);
       solve();
@@ -91,7 +93,7 @@ class Search {
   }
 
   void solve() {
-    if (!reference_run_ && !reference_ && !as_it_is_) start_reference();
+    if (!reference_began_ && !as_it_is_) start_reference();
     follow();
     check_forks();
     if (reference_run_) end_reference();
@@ -101,7 +103,9 @@ class Search {
 
   // Without values it would show nothing.
   void start_reference() {
-    if (runs_.with_values && runs_.build.empty()) reference_run_.emplace(runs_, Texts(), Refused::computed);
+    if (!runs_.with_values || !runs_.build.empty()) return;
+    reference_run_.emplace(runs_, Texts(), Refused::computed);
+    reference_began_ = true;
   }
 
   // Runs are forks from here on where the program as it is shows in one what it has shown from a fresh start.
@@ -122,7 +126,7 @@ class Search {
     as_it_is_->stop();
     const Outcome outcome = as_it_is_->outcome();
     as_it_is_.reset();
-    if (limits_.jobs == 1) kill_leftovers();
+    if (jobs_ == 1) kill_leftovers();
     prints_alike_ = outcome.printed == result_.before.printed;
     if (outcome.fresh || !alike(outcome, result_.before)) runs_.server = nullptr;
     if (!stopped()) start_reference();
@@ -142,6 +146,7 @@ class Search {
   void begin_again() {
     runs_.server = nullptr;
     reference_.reset();
+    reference_began_ = false;
     Outcome before = std::move(result_.before);
     result_ = {};
     result_.before = result_.after = std::move(before);
@@ -203,7 +208,7 @@ class Search {
     if (!reference_run_ || !reference_run_->ended()) return reference_run_.has_value();
     Outcome outcome = reference_run_->outcome();
     reference_run_.reset();
-    if (limits_.jobs == 1) kill_leftovers();
+    if (jobs_ == 1) kill_leftovers();
     if (is_reference(outcome)) reference_ = std::move(outcome);
     return false;
   }
@@ -308,7 +313,7 @@ class Search {
   }
 
   bool leave_out(const Candidate& smaller) {
-    if (stopped()) return false;
+    if (stopped() || smaller.patch.empty()) return false;  // the program as it is
     Run run(runs_, smaller.texts);
     wait({&run});
     const Outcome outcome = run.outcome();
@@ -354,7 +359,7 @@ class Search {
     };
     std::list<Running> running;
     // The likeliest edit's own run from a fresh start is the last one, where it is the one that is taken.
-    const bool at_once = limits_.jobs > 1 && way.rounds.empty() && before == 0;
+    const bool at_once = jobs_ > 1 && way.rounds.empty() && before == 0;
     std::optional<size_t> settled;  // the order of an edit that no less likely one can surpass
     // What the runs so far say of the next candidates.
     const auto skip = [&] {
@@ -387,7 +392,7 @@ class Search {
     };
     for (;;) {
       const bool stop = stopped();
-      const auto jobs = [&] { return static_cast<size_t>(limits_.jobs) - (reference_runs() ? 1 : 0); };
+      const auto jobs = [&] { return static_cast<size_t>(jobs_) - (reference_runs() ? 1 : 0); };
       for (skip(); !stop && !enough() && !left.empty() && running.size() < jobs(); skip()) {
         const bool fresh = at_once && left.front().first == 0;
         if (!fresh && as_it_is_) {
@@ -450,12 +455,14 @@ class Search {
   const std::function<bool()>& interrupted_;
   const std::function<void(const Progress&)>& progress_;
   const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+  int jobs_ = limits_.jobs;
   double budget_ = limits_.budget > 0 ? limits_.budget : kMostBudget;
   std::chrono::steady_clock::time_point deadline_ = began_ + seconds_of(budget_);
   SearchResult result_;
   std::optional<Run> as_it_is_;       // the program without edits in a fork, while it is under way
   bool prints_alike_ = true;          // there, and from a fresh start
   std::optional<Run> reference_run_;  // while it is under way
+  bool reference_began_ = false;
   std::optional<Outcome> reference_;  // where it shows what the program is meant to print
   Pruning pruning_;
   std::set<std::string> seen_;  // patches that were run

@@ -11,9 +11,10 @@
 namespace devtrace::fix {
 
 struct Limits {
-  double budget = 0;  // seconds in all; 0: by how long the program takes
-  int jobs = 1;       // runs at a time
-  int tries = 0;      // candidates for one finding at most
+  double budget = 0;      // seconds in all; 0: by how long the program takes
+  int jobs = 1;           // runs at a time
+  int tries = 0;          // candidates for one finding at most
+  bool by_cores = false;  // so many jobs are as many as there are cores, of programs of one process
 };
 
 // A finding, and what was tried for it.

@@ -37,6 +37,9 @@ def of_operands(failure, moved, device, cost):
                     title = "made on" if event == "created" else "moved to"
                     each = Candidate(kind, f"{names(moved)}: {title} {text}", prior + 0.6 * rank, names_device=names_device, says=text, wanted=device)
                     each.edits = [(source, *source.span(node), new) for node, new in edits]
+                    # The program has chosen a device, and the line writes the number of another.
+                    if text == devices.CURRENT and any(devices.NUMBERED.search(source.of(node)) for node, _ in edits):
+                        each.prior -= 3
                     yield each
 
 

@@ -240,7 +240,9 @@ def test_the_current_device_comes_before_a_number(tmp_path):
     path = program(tmp_path, "def batches(rank):\n    yield x.to(\"cuda:0\")\ny = model(x)\n")
     operands = [operand("x", "cuda:0", moved=[(path, 2, "batches"), (path, 3, "<module>")]), operand("w", "cuda:1")]
     stack = [(path, 3, "<module>")]
-    assert codes(asked(tmp_path, stack, operands, current_device="cuda:1"), "redirect-move") == ['yield x.to("cuda")', 'yield x.to("cuda:1")']
+    found = asked(tmp_path, stack, operands, current_device="cuda:1")
+    assert found[0]["code"] == 'yield x.to("cuda")'
+    assert codes(found, "redirect-move") == ['yield x.to("cuda")', 'yield x.to("cuda:1")']
     assert codes(asked(tmp_path, stack, operands, current_device="cuda:0"), "redirect-move") == ['yield x.to("cuda:1")']
 
 

@@ -35,10 +35,14 @@ kind = "collective-stalled" if finding == "waits" else "refused-op"
 if finding:
     records.append({"record": "finding", "id": 1, "kind": kind, "fingerprint": finding, "time": 1, "operands": []})
 open(folder + "/devtrace-1.jsonl", "w").writelines(json.dumps(each) + "\n" for each in records)
+for pid in range(2, steps.get("processes", 1) + 1):
+    open(f"{folder}/devtrace-{pid}.jsonl", "w").writelines(json.dumps(each) + "\n" for each in records[:1])
 json.dump({"pid": 1, "launches": {"cuda:0": launches}}, open(folder + "/summary/1.json", "w"))
 print(*printed)
 if finding == "waits":
     time.sleep(600)
+if finding == "slow" and "DEVTRACE_SIM_KEEP_GOING" not in os.environ:
+    time.sleep(1)
 sys.exit(bool(finding) and not reference)
 )";
 
@@ -65,7 +69,7 @@ struct Ran {
   std::string tried;  // letters, in the order of their runs
 };
 
-Ran ran(const Json& steps, const Json& edits, double budget = 60) {
+Ran ran(const Json& steps, const Json& edits, double budget = 60, Limits more = {0, 1, 24}) {
   const Workspace workspace;
   const fs::path folder = workspace.make("scripts");
   const auto file = [&](const char* name, const std::string& text) {
@@ -82,7 +86,7 @@ Ran ran(const Json& steps, const Json& edits, double budget = 60) {
       true};
   Ran all;
   all.result = search(
-      runs, asked, folder, {budget, 1, 24}, [] { return false; },
+      runs, asked, folder, {budget, more.jobs, more.tries, more.by_cores}, [] { return false; },
       [&](const Progress& progress) {
         if (progress.last) all.tried += progress.last->candidate.title;
       });
@@ -141,6 +145,19 @@ TEST(Search, ARunWhoseRanksWaitForEachOtherIsEnded) {
   EXPECT_EQ(all.tried, "ab");
   EXPECT_EQ(all.result.edits.title, "b");
   EXPECT_TRUE(all.result.solved);
+}
+
+TEST(Search, AProgramOfSeveralProcessesHasFewerRunsAtATime) {
+  Json steps = {{"", {"one", 10}}, {"reference", {"one", 40}}, {"a", {"", 40}}, {"b", {"", 40}}, {"processes", 4}};
+  const auto runs = [&] { return ran(steps, {{"one", "abcd"}}, 60, {0, 4, 24, true}).result.runs; };
+  EXPECT_EQ(runs(), 3) << "as it is, for reference, and with an edit that settles it";
+  steps["processes"] = 1;
+  EXPECT_GT(runs(), 3);
+}
+
+TEST(Search, WhatHasShownNothingIsNotRunAgain) {
+  const Json steps = {{"", {"slow", 10}}, {"a", {"", 40}}};
+  EXPECT_EQ(ran(steps, {{"slow", "a"}}, 60, {0, 2, 24}).result.runs, 3) << "as it is, for reference, and with an edit";
 }
 
 TEST(Search, WhatMovesLinesIsLeftAsItIs) {

@@ -62,6 +62,7 @@ TEST(Outcome, OfSeveralProcesses) {
   EXPECT_EQ(outcome.findings[0].finding.fingerprint, "a");
   EXPECT_EQ(outcome.findings[1].process, R"({"record":"process","schema":1,"pid":1,"command":["python"]})");
   EXPECT_EQ(outcome.findings[1].interpreter, "python");
+  EXPECT_EQ(outcome.processes, 2);
   EXPECT_EQ(outcome.bytes, 42u);
   EXPECT_EQ(outcome.placement, (std::map<std::string, std::set<std::string>>{{"Net 1 w", {"cpu", "cuda:0"}}}));
   EXPECT_EQ(outcome.launches, (std::map<std::string, uint64_t>{{"cuda:0", 7}, {"cuda:1", 1}}));
