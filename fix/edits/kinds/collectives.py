@@ -25,6 +25,19 @@ def candidates(failure):
             yield from before_leaving(where, inner, call, prior)
         for last in filter(None, missing):
             yield from without_leaving(source, statement, last)
+    # NCCL pairs collectives by their number: the one that is a rank's alone may have been taken for another before.
+    for source in failure.files():
+        for node in ast.walk(source.tree):
+            if isinstance(node, ast.Call) and is_collective(node):
+                for depth, way in enumerate(ways_to(failure, source, source.enclosing(node, ast.stmt))):
+                    yield out_of_branch(*way, 3.0 + 0.1 * depth)
+                    yield from before_leaving(*way, 3.0 + 0.1 * depth)
+
+
+def is_collective(call):
+    """Of a process group's, not torch.gather or functools.reduce."""
+    of = (dotted(call.func) or "").rpartition(".")[0]
+    return bool(COLLECTIVES.match(last_name(call.func) or "")) and of not in ("", "torch", "functools", "F")
 
 
 def place_of(failure, rank):

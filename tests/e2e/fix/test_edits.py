@@ -228,6 +228,14 @@ def test_a_collective_of_some_ranks_becomes_that_of_all(tmp_path, shape):
     assert [each["texts"][str(path)] for each in found] == ([wanted] if wanted else []), found
 
 
+def test_a_collective_of_one_rank_that_was_taken_for_another(tmp_path):
+    """The finding is at the next one: NCCL pairs them by their number."""
+    path = program(tmp_path, "if is_main_process():\n    dist.all_reduce(x)\ny = torch.gather(x, 0, i)\ndist.barrier()\n")
+    ranks = [operand("rank 1", "cuda:1", role="rank", odd=True), operand("rank 0", "cuda:0", role="rank", created=[(path, 4, "<module>")])]
+    (found,) = asked(tmp_path, [(path, 4, "<module>")], ranks, kind="collective-stalled")
+    assert found["texts"][str(path)].startswith("dist.all_reduce(x)\ny = ")
+
+
 def test_ranks_are_moved_nowhere(tmp_path):
     """They lie on devices as operands do."""
     path = program(tmp_path, "def join(group, comm):\n    group.start(comm)\n")

@@ -45,10 +45,15 @@ CHOSEN = ranks('local_rank = int(os.environ["LOCAL_RANK"])\ntorch.cuda.set_devic
                'x = torch.ones(4, device="cuda")\ndist.all_reduce(x)\ndist.destroy_process_group()\n')
 
 
+# As torch.multiprocessing.spawn's, of which no launcher says what each is on its machine.
+UNLAUNCHED = DEFAULT.replace('os.environ["LOCAL_RANK"] = str(rank)', 'os.environ.pop("LOCAL_RANK", None)')
+
+
 @pytest.mark.parametrize("program, category, fix, does", [
     (DEFAULT, "missing-set-device", 'torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))\n' + INIT.strip(), "chose no device"),
     (CHOSEN, "device-chosen-twice", "torch.cuda.set_device(local_rank)", "chose its device"),
-], ids=["default", "chosen"])
+    (UNLAUNCHED, "missing-set-device", "torch.cuda.set_device(rank % torch.cuda.device_count())\n" + INIT.strip(), "chose no device"),
+], ids=["default", "chosen", "without a launcher"])
 def test_ranks_of_one_device(rehearse, program, category, fix, does, tmp_path):
     outcome = rehearse(program)
     assert outcome.out == "[1, 1]\n", outcome.err

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,6 +47,29 @@ std::string_view local_rank_at(const std::vector<std::string>& lines, size_t at)
   return {};
 }
 
+// What the call in that line, or the lines below it, is given as `rank=`; empty where it is nothing plain.
+std::string rank_given(const std::vector<std::string>& lines, size_t at) {
+  constexpr size_t kMost = 6;  // lines of one call
+  std::string call;
+  for (size_t i = at; i < std::min(lines.size(), at + kMost); ++i) call += lines[i] + ' ';
+  const size_t begin = call.find("init_process_group(");
+  for (size_t found = begin; (found = call.find("rank=", found)) != call.npos; ++found) {
+    if (call[found - 1] != ' ' && call[found - 1] != '(' && call[found - 1] != ',') continue;
+    const size_t from = found + std::string_view("rank=").size(), end = call.find_first_of(",)", from);
+    const std::string_view given = trimmed(std::string_view(call).substr(from, end - from));
+    const bool plain =
+        std::ranges::all_of(given, [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '.'; });
+    return plain && end != call.npos ? std::string(given) : std::string();
+  }
+  return {};
+}
+
+// Without LOCAL_RANK, as where the program itself starts its ranks: on one machine the rank is its own.
+std::string rank_without_launcher(const std::vector<std::string>& lines, size_t at) {
+  const std::string given = rank_given(lines, at);
+  return given.empty() ? given : given + " % torch.cuda.device_count()";
+}
+
 }  // namespace
 
 finding::GroupSetup group_setup(const finding::Stack& stack) {
@@ -61,7 +85,9 @@ finding::GroupSetup group_setup(const finding::Stack& stack) {
       setup.line.source = shown_source(std::string(line));
       setup.line.project = true;
       setup.local_rank = local_rank_at(lines, i);
-      if (setup.local_rank.empty() && std::ranges::any_of(lines, imports_os))
+      if (setup.local_rank.empty() && !std::getenv("LOCAL_RANK"))
+        setup.local_rank = rank_without_launcher(lines, i);
+      else if (setup.local_rank.empty() && std::ranges::any_of(lines, imports_os))
         setup.local_rank = "int(os.environ[\"LOCAL_RANK\"])";
       return setup;
     }
