@@ -194,7 +194,8 @@ def here(failure, source, statement, device, first=None):
     state_first = [each for each in found if "parameters()" in each or each.count(".") > 1]
     found = [each for each in found if each not in state_first]
     found += scope + state_first + state
-    found += of_arguments(source, statement)
+    guessed = of_arguments(source, statement)
+    found += guessed
     if in_class and (function := source.function(statement)) is not None and function.name != "__init__":
         found.append("next(self.parameters()).device")
     found = [
@@ -202,13 +203,15 @@ def here(failure, source, statement, device, first=None):
         for each in dict.fromkeys(found)
         if names_known(source, place, each) and not elsewhere(failure, source, statement, each, device)
     ][:3]
-    current = [CURRENT] if is_chosen(failure, device) else []
-    return [(each, False) for each in found + current] + [(literal(device), True)]
+    if is_chosen(failure, device):
+        found.insert(next((place for place, each in enumerate(found) if each in guessed), len(found)), CURRENT)
+    return [(each, False) for each in found] + [(literal(device), True)]
 
 
 def is_chosen(failure, device):
     """The program has made it the current device, as a rank does with its own."""
-    return device == failure.finding.get("current_device") and device not in ("cpu", "cuda:0")
+    chosen = device not in ("cpu", "cuda:0") or failure.has_no_backend()
+    return device == failure.finding.get("current_device") and chosen
 
 
 def local_ranks(source, statement):

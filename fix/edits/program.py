@@ -149,6 +149,10 @@ class Failure:
             self.sources.append(Operand(each, len(self.operands) + len(self.sources), names))
             self.add_sources(each)
 
+    def has_no_backend(self):
+        """A collective for a tensor of the host's, in a group that works on the rank's current device."""
+        return self.message.startswith("No backend type associated with device type cpu")
+
     def devices(self):
         return list(dict.fromkeys(each.device for each in self.operands if each.device))
 

@@ -55,7 +55,7 @@ def used_as_tensor(parent, node):
     if isinstance(parent, ast.Subscript) and parent.value is node:
         return of_subscript(parent.slice)
     if isinstance(parent, ast.Call):
-        if parent.func is node or dotted(parent.func) == "range":
+        if parent.func is node or dotted(parent.func) in ("range", "torch.tensor", "torch.from_numpy"):
             return False
         if (dotted(parent.func) or "").split(".")[0] in TORCH:
             return last_name(parent.func) not in OF_SIZES

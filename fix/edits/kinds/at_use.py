@@ -44,7 +44,7 @@ def directions(failure):
                 cost += 0.5
             yield source_device, device, cost
     # Refused for where it lies alone: numpy(), pin_memory(), what wants its lengths on the CPU.
-    wanted = failure.finding.get("wanted_device")
+    wanted = failure.finding.get("wanted_device") or (failure.finding.get("current_device") if failure.has_no_backend() else None)
     for source_device in found:
         if wanted and wanted not in found and wanted not in ("meta", "cuda") and source_device != "meta":
             yield source_device, wanted, 0.0

@@ -228,6 +228,14 @@ def test_a_collective_of_some_ranks_becomes_that_of_all(tmp_path, shape):
     assert [each["texts"][str(path)] for each in found] == ([wanted] if wanted else []), found
 
 
+def test_what_a_group_has_no_backend_for_goes_to_the_current_device(tmp_path):
+    """Of rank 0 that is cuda:0, and of the others another."""
+    path = program(tmp_path, "import torch\ndef f(loss):\n    mine = torch.tensor([loss])\n    dist.all_reduce(mine)\n")
+    found = asked(tmp_path, [(path, 4, "f")], [operand("mine", "cpu", created=[(path, 3, "f")])], current_device="cuda:0",
+                  operation="torch.distributed.all_reduce", message="No backend type associated with device type cpu")
+    assert found[0]["code"] == 'mine = torch.tensor([loss], device="cuda")' and not found[0]["names_device"]
+
+
 def test_a_collective_of_one_rank_that_was_taken_for_another(tmp_path):
     """The finding is at the next one: NCCL pairs them by their number."""
     path = program(tmp_path, "if is_main_process():\n    dist.all_reduce(x)\ny = torch.gather(x, 0, i)\ndist.barrier()\n")
