@@ -17,7 +17,7 @@ EDITS = {
     "early_stop": "if work:",
     "wrapped_on_first_device": "return DistributedDataParallel(model, device_ids=[device])",
     "batch_to_first_device": 'yield batch.to("cuda")',
-    "metric_on_first_device": 'return torch.tensor([correct, seen], dtype=torch.float64, device="cuda")',
+    "metric_on_first_device": "return torch.tensor([correct, seen], dtype=torch.float64, device=predictions.device)",
     "flag_left_on_host": "stop = torch.tensor([float(loss < limit)], device=device)",
     "checkpoint_of_rank_zero": "state = torch.load(path, map_location=device)",
     "objects_on_first_device": 'dist.broadcast_object_list(settings, src=0, device=torch.device("cuda", local_rank))',
