@@ -10,6 +10,7 @@
 
 #include "simulate/cuda/api.h"
 #include "simulate/model/asynchronous/schedule.h"
+#include "simulate/model/kernels/by_meaning.h"
 #include "simulate/model/kernels/module.h"
 #include "simulate/model/stream.h"
 
@@ -74,6 +75,7 @@ CUresult make_kernel(CUfunction handle, const Shape& s, void** parameters, void*
   k.sharedMemBytes = s.shared;
   k.kernelParams = parameters;
   k.extra = extra;
+  if (has_meaning(*f)) compute_by_meaning(operation, *f, gather(*f, parameters, extra));
   return CUDA_SUCCESS;
 }
 
@@ -92,7 +94,7 @@ CUresult launch_kernel(CUfunction handle, const Shape& s, CUstream stream_handle
   if (stream->context->device != context->device) return CUDA_ERROR_INVALID_HANDLE;
   Operation operation;
   TRY(make_kernel(handle, s, parameters, extra, &operation));
-  if (stream->capture || !is_idle(stream) || extra || is_async()) keep_arguments(&operation);
+  if (stream->capture || !is_idle(stream) || extra || is_async() || operation.ready) keep_arguments(&operation);
   TRY(submit(stream, std::move(operation)));
   if (!settings().launch_blocking || stream->capture) return CUDA_SUCCESS;
   synchronize(stream);
