@@ -4,12 +4,37 @@ What is kept of it are CPU aliases, so the graph's memory is as much as on hardw
 of every operator are: they happen as part of the operators.
 """
 
+import ctypes
+import itertools
+
 import torch
 
 from . import memory, native, randomness, uncomputed
 
 recording = None  # the list of what is captured, while a graph is: (native.Captured or None, compute, result, args, kwargs, state)
 _within = None
+_driver = ctypes.CDLL("libcuda.so.1")  # calls let the GIL go
+
+
+class Recording(list):
+    """Also of what other processes take part in: a collective is done between the operators before and behind it."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = self.known = _driver.devtrace_sim_meetings()
+
+    def append(self, entry):
+        self.look()
+        super().append(entry)
+
+    def look(self):
+        begin, self.known = self.known, _driver.devtrace_sim_meetings()
+        for number in range(begin, self.known):
+            super().append((None, lambda *_, number=number: _driver.devtrace_sim_meet(number), None, (), {}, None))
+
+    def __del__(self):
+        for number in range(self.first, self.known):
+            _driver.devtrace_sim_forget_meeting(number)
 
 
 def captured(compute, result, args, kwargs, state):
@@ -62,14 +87,18 @@ def install(within):
     def capture_begin(self, *args, **kwargs):
         global recording
         begin(self, *args, **kwargs)
-        recording = self._devtrace_operators = []
+        recording = self._devtrace_operators = Recording()
         randomness.begin_capture()
         native.record(True)
+        _driver.devtrace_sim_record_meetings(1)
 
     def capture_end(self):
         global recording
+        if recording is not None:
+            recording.look()
         recording = None
         native.record(False)
+        _driver.devtrace_sim_record_meetings(0)
         return end(self)
 
     def replay_computed(self):
@@ -78,8 +107,8 @@ def install(within):
         positions = {generator: randomness.position(generator) for generator in generators}
         result = replay(self)
 
-        def compute_all():
-            for quick, compute, result, args, kwargs, state in self._devtrace_operators:
+        def compute_all(entries):
+            for quick, compute, result, args, kwargs, state in entries:
                 if quick and not uncomputed.any_uncomputed() and quick.replay():
                     continue
                 compute(result, args, kwargs, _at(state, positions))
@@ -87,7 +116,11 @@ def install(within):
                 if plan is not None and uncomputed.any_uncomputed():
                     uncomputed.Follow(plan)(args, kwargs, result)
 
-        _within(compute_all)
+        # A compiled graph may ask the device for an operator, which computes nothing within another one.
+        for outside, entries in itertools.groupby(self._devtrace_operators, lambda entry: hasattr(entry[1], "outside")):
+            entries = list(entries)
+            _within(lambda: compute_all([] if outside else entries))  # noqa: B023 (called at once; waits for the streams)
+            compute_all(entries if outside else [])
         return result
 
     def reset_operators(self):

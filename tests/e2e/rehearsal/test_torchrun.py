@@ -211,3 +211,26 @@ def test_a_collective_in_a_graph_is_traffic_at_each_launch(rehearse):
             line = next(frame["line"] for frame in record["python"] if frame["function"] == "replayed")
             found[record["to"], lines[line - 1].partition("# ")[2]] = (record["copies"], record["bytes"])
     assert found == {(f"cuda:{rank}", what): (5, 5 * size) for rank in range(2) for what, size in (("ALL REDUCE", 1 << 20), ("GROUP", 256))}
+
+
+# What is computed is computed at the replay, and the collective has its place between it.
+BETWEEN = FORKED + """
+def between(rank, world):
+    x, graph = torch.zeros(4, device="cuda"), torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        sums = x + 0.5
+        dist.all_reduce(sums)
+        doubled = sums * 2
+        dist.all_reduce(doubled)
+    for turn in range(3):
+        x.fill_(rank + turn)
+        graph.replay()
+        assert doubled.tolist() == [(1 + 2 * turn + 1) * 4] * 4, (turn, doubled)
+
+end("between", begin("between", between, 2))
+"""
+
+
+def test_a_collective_in_a_graph_is_between_operators(rehearse):
+    outcome = rehearse(BETWEEN)
+    assert outcome.code == 0 and outcome.out == "between [0, 0]\n", outcome.err

@@ -308,3 +308,26 @@ def test_what_another_backend_gives_to_inductor_or_finds_in_a_cache_is_computed(
         outcome = start(OWN_BACKEND, tmp_path, env={**ALONE, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "inductor")}, timeout=400)
         assert outcome.code == 0 and outcome.out.split() == expected, outcome.err
         assert "not computed" not in outcome.err and "does not compute" not in outcome.err and outcome.findings == []
+
+
+# An operator that the CPU does not have is asked of the device, where a replay computes.
+REPLAYED = HEAD + """
+@torch.library.custom_op("mine::twice", mutates_args=(), device_types="cuda")
+def twice(x: torch.Tensor) -> torch.Tensor:
+    return x + x
+twice.register_fake(lambda x: torch.empty_like(x))
+function = torch.compile(lambda x: torch.ops.mine.twice(x + 0.5) * 2 + 1)
+x, graph = torch.ones(4, device="cuda"), torch.cuda.CUDAGraph()
+function(x)
+with torch.cuda.graph(graph):
+    out = function(x)
+for turn in range(2):
+    x.fill_(turn)
+    graph.replay()
+    assert out.tolist() == [turn * 4.0 + 3] * 4, out
+"""
+
+
+def test_a_compiled_graph_in_a_cuda_graph_asks_the_device(tmp_path):
+    outcome = start(REPLAYED, tmp_path, env={**ALONE, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "inductor")}, timeout=400)
+    assert outcome.code == 0 and outcome.findings == [], outcome.err
