@@ -194,8 +194,8 @@ rehearsal-overloads: all ## values of a rehearsal by overload and type
 # Its line there, and build/newest-values.md: what a new operator's values are.
 newest: all ## the newest PyTorch on PyPI, as the nightly run does
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check 'pip>=24.1'
-	$(PYTHON) tests/versions/run.py --build $(BUILD) newest
-	.cache/matrix/newest/bin/python tests/rehearsal/overloads/run.py --build $(BUILD) --json $(BUILD)/newest-values.json --markdown $(BUILD)/newest-values.md
+	$(PYTHON) tests/versions/run.py --build $(BUILD) 3.11-newest
+	.cache/matrix/3.11-newest/bin/python tests/rehearsal/overloads/run.py --build $(BUILD) --json $(BUILD)/newest-values.json --markdown $(BUILD)/newest-values.md
 
 matrix: all simulate-cuda12 ## which Python, which PyTorch: docs/reference/versions.md; environments of some gigabytes each, PAIRS='3.14-2.15.0 …' some
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check 'pip>=24.1' # an older one takes wheels of 3.13 for 3.13t

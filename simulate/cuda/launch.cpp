@@ -10,8 +10,8 @@
 
 #include "simulate/cuda/api.h"
 #include "simulate/model/asynchronous/schedule.h"
-#include "simulate/model/kernels/by_meaning.h"
 #include "simulate/model/kernels/module.h"
+#include "simulate/model/kernels/stand_ins.h"
 #include "simulate/model/stream.h"
 
 namespace devtrace::simulate {
@@ -75,7 +75,7 @@ CUresult make_kernel(CUfunction handle, const Shape& s, void** parameters, void*
   k.sharedMemBytes = s.shared;
   k.kernelParams = parameters;
   k.extra = extra;
-  if (has_meaning(*f)) compute_by_meaning(operation, *f, gather(*f, parameters, extra));
+  if (has_stand_in(*f)) use_stand_in(operation, *f, gather(*f, parameters, extra));
   return CUDA_SUCCESS;
 }
 

@@ -1,7 +1,7 @@
 """make matrix: devtrace with each pair of Python and PyTorch, and docs/reference/versions.md about it.
 
 An environment is a folder `<Python>-<PyTorch>`; one that is missing is made with that Python and what pip brings for that PyTorch, some
-gigabytes each. That of `newest` is made anew each time, with this Python and the newest PyTorch. `…-aarch64` is arm64's PyTorch under qemu's user mode, on another processor (docs/internals/arm64.md). What was found out is kept in docs/reference/versions.json; a pair that is not run again keeps its line."""
+gigabytes each. One of the `newest` is made anew each time. `…-aarch64` is arm64's PyTorch under qemu's user mode, on another processor (docs/internals/arm64.md). What was found out is kept in docs/reference/versions.json; a pair that is not run again keeps its line."""
 
 import argparse
 import datetime
@@ -23,10 +23,10 @@ PAGE = TOP / "docs/reference/versions.md"
 PAIRS = [
     "3.9-2.4.1", "3.10-2.4.1", "3.10-2.6.0", "3.10-2.11.0", "3.11-2.8.0", "3.11-2.11.0", "3.11-2.11.0-aarch64", "3.11-2.15.0", "3.12-2.9.1",
     "3.12-2.10.0", "3.12-2.12.1", "3.12-2.13.0", "3.12-2.14.1", "3.12-2.15.0",
-    "3.13-2.15.0", "3.13t-2.11.0", "3.14-2.15.0", "3.14t-2.15.0", "3.15-2.15.0", "3.15t-2.15.0", "newest",
+    "3.13-2.15.0", "3.13t-2.11.0", "3.14-2.15.0", "3.14t-2.15.0", "3.15-2.15.0", "3.15t-2.15.0", "3.11-newest",
 ]  # fmt: skip
 
-ARM64, NEWEST = "-aarch64", "newest"
+ARM64, NEWEST = "-aarch64", "-newest"
 ARM64_PYTHON = TOP / ".cache" / "aarch64" / "root" / "usr" / "bin" / "python"
 
 
@@ -139,22 +139,20 @@ def environment_of(pair: str, folder: Path) -> Path | str:
     """Its interpreter; a sentence where there is none."""
     place = folder / pair
     python = ARM64_PYTHON if pair.endswith(ARM64) else place / "bin" / "python"
-    if pair == NEWEST:
+    if pair.endswith(NEWEST):
         shutil.rmtree(place, ignore_errors=True)
     if python.exists():
         return python
     if pair.endswith(ARM64):
         return "no arm64 PyTorch here (scripts/get/arm64 --pytorch .cache/aarch64/root)"
-    interpreter, wanted = sys.executable, "torch"
-    if pair != NEWEST:
-        version, _, torch = pair.partition("-")
-        of_version = int(version.removesuffix("t").partition(".")[2]), version.endswith("t")
-        interpreter, wanted = next((path for path, found in FOUND.items() if found == of_version), None), f"torch=={torch}"
+    version, _, torch = pair.partition("-")
+    wanted = int(version.removesuffix("t").partition(".")[2]), version.endswith("t")
+    interpreter = next((path for path, found in FOUND.items() if found == wanted), None)
     if interpreter is None:
         return f"no CPython {version} here (scripts/get/pythons)"
     subprocess.run([interpreter, "-m", "venv", "--without-pip", place], check=True)
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", python, "install", "--quiet", "--only-binary", ":all:"]
-    done = subprocess.run([*pip, wanted, "numpy", "pytest", "expecttest"], capture_output=True, text=True)
+    done = subprocess.run([*pip, "torch" if pair.endswith(NEWEST) else f"torch=={torch}", "numpy", "pytest", "expecttest"], capture_output=True, text=True)
     return python if done.returncode == 0 else "pip: " + done.stderr.strip().splitlines()[-1]
 
 
@@ -189,12 +187,12 @@ def page(kept: dict) -> str:
     for pair in PAIRS:
         result = kept.get(pair, {"why": "not run yet"})
         version, _, torch = pair.removesuffix(ARM64).partition("-")
-        platform = " on arm64 (qemu)" if pair.endswith(ARM64) else ", whatever is newest" if pair == NEWEST else ""
+        platform = " on arm64 (qemu)" if pair.endswith(ARM64) else ""
         if "why" in result:
             lines.append(f"| {version}{platform} | {torch} |" + " |" * len(CHECKS) + f" {result['why']} |")
             continue
         cells = ["yes" if result.get(name) else "**no**" for name in CHECKS]
-        lines.append(f"| {result['python']}{'t' if pair != NEWEST and version.endswith('t') else ''}{platform} | {result['torch']} | " + " | ".join(cells) + f" | {result['date']} |")
+        lines.append(f"| {result['python']}{'t' if version.endswith('t') else ''}{platform} | {result['torch']}{', the newest' if pair.endswith(NEWEST) else ''} | " + " | ".join(cells) + f" | {result['date']} |")
     return "\n".join(lines) + "\n"
 
 

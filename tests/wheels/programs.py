@@ -212,8 +212,6 @@ batch = torch.tensor([0, 0, 0, 1, 1, 1])
 equal("global_mean_pool", global_mean_pool(x.cuda(), batch.cuda()), global_mean_pool(x, batch))
 '''
 
-# Its engine is a fork, in which PyTorch's own threads of the first process would be missing: the CPU's turn comes after it.
-
 KORNIA = '''
 import kornia
 images = torch.rand(2, 3, 24, 24)
@@ -250,6 +248,7 @@ model.train()
 equal("three steps with ClipLoss", steps(copy.deepcopy(model).to("cuda:0"), "cuda:0"), steps(model, "cpu"), 1e-3)
 '''
 
+# Its engine is a fork, in which PyTorch's own threads of the first process would be missing: the CPU's turn comes after it.
 VLLM = '''
 from transformers import LlamaConfig, LlamaForCausalLM
 from vllm import LLM, SamplingParams

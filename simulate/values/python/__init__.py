@@ -14,12 +14,12 @@ def install(
     """What install.cpp offers: see there. Returns what it calls when Triton is imported, and when operators or kernels were registered."""
     import torch
 
-    from . import compiled_graphs, graphs, native, registration, triton_kernels, tvm_functions, uncomputed
+    from . import compiled_graphs, deferred, graphs, native, registration, triton_kernels, tvm_functions, uncomputed
 
     registration.keep_kernels_by(keep_kernel, with_keys)
     uncomputed.install(any_uncomputed, follow_uncomputed, mark_uncomputed)
     registration.install(wrap, not_computed, wait)
-    graphs.install(within)
+    graphs.install(within, wait)
     # TorchScript's fuser would write kernels of its own, which nobody computes; without it the same operators run one by one.
     torch._C._jit_override_can_fuse_on_gpu(False)
     if os.environ.get("DEVTRACE_SIM_VERBOSE") == "1":
@@ -28,8 +28,7 @@ def install(
         way = "most of them in C++" if native.started() else "all by way of Python"
         print(f"devtrace: values of {registration.installed} operators are computed, {way}", file=sys.stderr)
     compiled_graphs.install(around, unwatched)
-    triton_kernels.prepare(defer, give_up, unwatched)
-    tvm_functions.prepare(defer, give_up, unwatched)
+    deferred.install(defer, give_up, unwatched)
 
     tvm_functions.install()
 

@@ -5,6 +5,7 @@ of every operator are: they happen as part of the operators.
 """
 
 import ctypes
+import functools
 import itertools
 
 import torch
@@ -12,7 +13,7 @@ import torch
 from . import memory, native, randomness, uncomputed
 
 recording = None  # the list of what is captured, while a graph is: (native.Captured or None, compute, result, args, kwargs, state)
-_within = None
+_within = _wait = None
 _driver = ctypes.CDLL("libcuda.so.1")  # calls let the GIL go
 
 
@@ -21,20 +22,20 @@ class Recording(list):
 
     def __init__(self):
         super().__init__()
-        self.first = self.known = _driver.devtrace_sim_meetings()
+        self.first = self.known = _driver.devtrace_sim_communications()
 
     def append(self, entry):
         self.look()
         super().append(entry)
 
     def look(self):
-        begin, self.known = self.known, _driver.devtrace_sim_meetings()
+        begin, self.known = self.known, _driver.devtrace_sim_communications()
         for number in range(begin, self.known):
-            super().append((None, lambda *_, number=number: _driver.devtrace_sim_meet(number), None, (), {}, None))
+            super().append((None, lambda *_, number=number: _driver.devtrace_sim_communicate(number), None, (), {}, None))
 
     def __del__(self):
         for number in range(self.first, self.known):
-            _driver.devtrace_sim_forget_meeting(number)
+            _driver.devtrace_sim_forget_communication(number)
 
 
 def captured(compute, result, args, kwargs, state):
@@ -78,9 +79,9 @@ def _at(state, positions):
     return (*state[:2], place, *state[3:5], after)
 
 
-def install(within):
-    global _within
-    _within = within
+def install(within, wait):
+    global _within, _wait
+    _within, _wait = within, wait
     graph = torch.cuda.CUDAGraph
     begin, end, replay, reset = graph.capture_begin, graph.capture_end, graph.replay, graph.reset
 
@@ -90,7 +91,7 @@ def install(within):
         recording = self._devtrace_operators = Recording()
         randomness.begin_capture()
         native.record(True)
-        _driver.devtrace_sim_record_meetings(1)
+        _driver.devtrace_sim_record_communication(1)
 
     def capture_end(self):
         global recording
@@ -98,7 +99,7 @@ def install(within):
             recording.look()
         recording = None
         native.record(False)
-        _driver.devtrace_sim_record_meetings(0)
+        _driver.devtrace_sim_record_communication(0)
         return end(self)
 
     def replay_computed(self):
@@ -118,9 +119,11 @@ def install(within):
 
         # A compiled graph may ask the device for an operator, which computes nothing within another one.
         for outside, entries in itertools.groupby(self._devtrace_operators, lambda entry: hasattr(entry[1], "outside")):
-            entries = list(entries)
-            _within(lambda: compute_all([] if outside else entries))  # noqa: B023 (called at once; waits for the streams)
-            compute_all(entries if outside else [])
+            if outside:
+                _wait()
+                compute_all(entries)
+            else:
+                _within(functools.partial(compute_all, entries))
         return result
 
     def reset_operators(self):

@@ -12,9 +12,8 @@ import sys
 import time
 import types
 
-from . import bfloat16, graphs, libdevice, uncomputed
+from . import bfloat16, deferred, graphs, libdevice, uncomputed
 
-_defer = _give_up = _unwatched = None  # set by prepare
 SLOW = 5.0  # seconds after which a line says why
 _slow = set()
 _rewritten = {}
@@ -23,11 +22,6 @@ _inside = False  # one interpreter at a time, as its grid is a global
 
 class IllegalAddress(Exception):
     """On hardware error 700; here it would end the process."""
-
-
-def prepare(defer, give_up, unwatched):
-    global _defer, _give_up, _unwatched
-    _defer, _give_up, _unwatched = defer, give_up, unwatched
 
 
 def install():
@@ -46,7 +40,7 @@ def install():
             found = caller.f_locals if caller.f_code is run else {}
             if "bound_args" not in found or _inside:
                 return own
-            return functools.partial(_defer, own, functools.partial(launched, found["self"], dict(found["bound_args"])))
+            return deferred.then(own, functools.partial(launched, found["self"], dict(found["bound_args"])))
 
         launcher.__call__ = property(launch)
     return True
@@ -59,12 +53,7 @@ def launched(kernel, arguments, *call):
 
 def compute(kernel, arguments, grid):
     name, began = kernel.fn.__name__, time.monotonic()
-    try:
-        _unwatched(lambda: interpret(kernel, arguments, grid))
-    except Exception as error:
-        _give_up()
-        if os.environ.get("DEVTRACE_SIM_VERBOSE") == "1":
-            print(f"devtrace: kernel {name} is not computed: {type(error).__name__}: {error}", file=sys.stderr)
+    deferred.attempt(name, lambda: interpret(kernel, arguments, grid))
     took = time.monotonic() - began
     if took > SLOW and name not in _slow:
         _slow.add(name)

@@ -9,9 +9,8 @@ import sys
 
 import torch
 
-from . import graphs, uncomputed
+from . import deferred, graphs, uncomputed
 
-_defer = _give_up = _unwatched = None  # set by prepare
 FUNCTIONS = {}  # (name, number of arguments): function
 WRITTEN = {"result", "samples", "valid"}  # parameters
 
@@ -19,11 +18,6 @@ WRITTEN = {"result", "samples", "valid"}  # parameters
 def function(does):
     FUNCTIONS[does.__name__, does.__code__.co_argcount] = does
     return does
-
-
-def prepare(defer, give_up, unwatched):
-    global _defer, _give_up, _unwatched
-    _defer, _give_up, _unwatched = defer, give_up, unwatched
 
 
 def install():
@@ -37,7 +31,7 @@ def install():
     @functools.wraps(real)
     def get_function(self, name, *args, **kwargs):
         found = real(self, name, *args, **kwargs)
-        return functools.partial(_defer, found, functools.partial(called, name)) if name in names else found
+        return deferred.then(found, functools.partial(called, name)) if name in names else found
 
     get_function.devtrace = True
     module.get_function = get_function
@@ -49,17 +43,15 @@ def called(name, *arguments):
 
 
 def compute(name, arguments):
-    does = FUNCTIONS.get((name, len(arguments)))
-    if does is None:
-        return _give_up()
-    try:
-        _unwatched(lambda: does(*graphs.alias(arguments)))
-    except Exception:
-        return _give_up()
-    if uncomputed.any_uncomputed():
+    does = FUNCTIONS.get((name, len(arguments)), unknown)
+    if deferred.attempt(name, lambda: does(*graphs.alias(arguments))) and uncomputed.any_uncomputed():
         named = list(zip(does.__code__.co_varnames, arguments))
         read, written = (uncomputed.ranges([value for name, value in named if (name in WRITTEN) == which]) for which in (False, True))
         uncomputed.follow(read, written, False)
+
+
+def unknown(*arguments):
+    raise TypeError(f"a function of that name with {len(arguments)} arguments is not known")
 
 
 # -- FlashInfer's sampling: rows of probabilities or logits; a parameter is a value, or a tensor with one for each row

@@ -7,9 +7,9 @@
 namespace devtrace::simulate {
 
 // Gives the launch what computes it, where its kernel is one of the table's; `arguments`: its parameters.
-void compute_by_meaning(Operation* operation, const Function& f, const Arguments& arguments);
+void use_stand_in(Operation* operation, const Function& f, const Arguments& arguments);
 
-// Whether compute_by_meaning would: cheap, for every launch.
-bool has_meaning(const Function& f);
+// Whether use_stand_in would: cheap, for every launch.
+bool has_stand_in(const Function& f);
 
 }  // namespace devtrace::simulate

@@ -7,6 +7,6 @@
 namespace devtrace::simulate {
 
 // Takes it out of the operation, if it is such work.
-void keep_meeting(Operation& operation);
+void keep_communication(Operation& operation);
 
 }  // namespace devtrace::simulate

@@ -1,4 +1,4 @@
-#include "simulate/model/kernels/by_meaning.h"
+#include "simulate/model/kernels/stand_ins.h"
 
 #include <algorithm>
 #include <atomic>
@@ -163,12 +163,12 @@ bool read_name(const std::string& name, Call* call) {
 
 }  // namespace
 
-bool has_meaning(const Function& f) {
+bool has_stand_in(const Function& f) {
   Call ignored;
   return f.name.starts_with("_ZN") && read_name(f.name, &ignored);
 }
 
-void compute_by_meaning(Operation* operation, const Function& f, const Arguments& arguments) {
+void use_stand_in(Operation* operation, const Function& f, const Arguments& arguments) {
   auto call = std::make_shared<Call>();
   constexpr size_t kBytes = offsetof(AllReduce, packs) + sizeof(AllReduce::packs);
   if (!read_name(f.name, call.get()) || arguments.values.size() < kBytes) return;
