@@ -31,6 +31,10 @@ extern "C" CUresult devtrace_sim_library_meet(const char* name, CUstream stream,
                                               int (*ready)(void*), void (*compute)(void*), void (*drop)(void*),
                                               void* data);
 
+// The handle of the memory around a pointer for other processes, at once; in libcuda. Null memory, host memory and what
+// cannot be shared: CUDA_ERROR_INVALID_VALUE.
+extern "C" CUresult devtrace_sim_memory_handle(CUipcMemHandle* handle, CUdeviceptr pointer);
+
 namespace devtrace::simulate::library {
 
 // The object behind every opaque handle that a library gives out, and behind its descriptors (zeroed).

@@ -5,6 +5,7 @@
 
 #include "simulate/nccl/communicator.h"
 #include "simulate/nccl/newer.h"
+#include "simulate/nccl/window.h"
 
 namespace devtrace::simulate::nccl {
 
@@ -14,5 +15,10 @@ ncclResult_t refuse_group(ncclResult_t result);  // the whole group of this thre
 
 // Joins now, or where the group ends. A communicator that is not joined becomes null.
 ncclResult_t init(Joining joining, ncclComm_t* comm);
+
+// What a rank asks for, now or where the group ends.
+ncclResult_t submit(Request request);
+// Registers it now, or where the group ends.
+ncclResult_t register_window(const std::shared_ptr<Window>& window);
 
 }  // namespace devtrace::simulate::nccl

@@ -6,6 +6,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "simulate/nccl/window.h"
+
 namespace devtrace::simulate::nccl {
 namespace {
 
@@ -17,20 +19,6 @@ Live& live() {
   static auto* all = new Live;
   return *all;
 }
-
-class Current {
- public:
-  explicit Current(CUcontext context) : set_(cuCtxPushCurrent(context) == CUDA_SUCCESS) {}
-  ~Current() {
-    CUcontext popped;
-    if (set_) cuCtxPopCurrent(&popped);
-  }
-  Current(const Current&) = delete;
-  Current& operator=(const Current&) = delete;
-
- private:
-  const bool set_;
-};
 
 // What is enqueued together: a call, or all between ncclGroupStart and ncclGroupEnd. Done again at each launch of a
 // graph that has captured it.
@@ -64,8 +52,10 @@ void run(void* data) {
 
 bool launch(const Request& each, Unit* unit) {
   const Current current(each.rank->context);
+  // What is put into another rank's memory is moved by NCCL, whose way this device's kernels need not have.
+  void* const written = each.exchange.call.kind == OperationKind::kPutSignal ? nullptr : each.exchange.receive;
   return devtrace_sim_library_meet(
-             "ncclDevKernel", each.stream, each.exchange.send, each.exchange.receive, unit ? is_ready : nullptr,
+             "ncclDevKernel", each.stream, each.exchange.send, written, unit ? is_ready : nullptr,
              unit ? run : [](void*) {}, [](void* data) { delete static_cast<Unit*>(data); }, unit) == CUDA_SUCCESS;
 }
 
@@ -99,6 +89,8 @@ bool keep_order(const Request& each) {
 // A kernel for each. All is done in the first one's stream, once the others are there, and they go on after that.
 bool enqueue(std::vector<Request> all) {
   const Request first = all[0];
+  // What is put in another stream meanwhile may be what the other rank answers to.
+  if (all.size() == 1 && first.exchange.call.kind == OperationKind::kWaitSignal) return launch(first, new Unit{all});
   for (const Request& each : all)
     if (!keep_order(each)) return false;
   const auto is_apart = [&](const Request& each) {
@@ -154,6 +146,7 @@ bool close(ncclComm_t handle, bool abort) {
     live().ranks.erase(at);
   }
   if (abort) rank->aborted = true;
+  forget_windows(*rank);
   if (rank->region) leave(*rank);
   return true;
 }

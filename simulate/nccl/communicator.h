@@ -26,6 +26,21 @@ struct Rank : Place {
   ~Rank();
 };
 
+// Makes a communicator's context the thread's.
+class Current {
+ public:
+  explicit Current(CUcontext context) : set_(cuCtxPushCurrent(context) == CUDA_SUCCESS) {}
+  ~Current() {
+    CUcontext popped;
+    if (set_) cuCtxPopCurrent(&popped);
+  }
+  Current(const Current&) = delete;
+  Current& operator=(const Current&) = delete;
+
+ private:
+  const bool set_;
+};
+
 // A handle that lives; null: none.
 std::shared_ptr<Rank> rank_of(ncclComm_t handle);
 
@@ -86,6 +101,7 @@ struct Request {
   std::shared_ptr<Rank> rank;
   CUstream stream = nullptr;
   Exchange exchange;
+  std::shared_ptr<const void> keeps = nullptr;  // what it needs until then
 };
 // Enqueues them as one piece of work, that waits in its stream for the other ranks.
 ncclResult_t perform(std::vector<Request> requests);

@@ -22,6 +22,7 @@ constexpr Row kRows[] = {
     {"ReduceScatter", true, true, false, false, false}, {"AlltoAll", false, true, true, false, false},
     {"Gather", false, false, true, false, true},        {"Scatter", false, true, false, true, false},
     {"Send", false, false, false, false, false},        {"Recv", false, false, false, false, false},
+    {"PutSignal", false, false, false, false, false},   {"WaitSignal", false, false, false, false, false},
 };
 const Row& row_of(const Call& call) {
   return kRows[static_cast<size_t>(call.kind)];
@@ -29,6 +30,10 @@ const Row& row_of(const Call& call) {
 
 bool is_message(const Call& call) {
   return call.kind == OperationKind::kSend || call.kind == OperationKind::kReceive;
+}
+
+bool is_one_sided(const Call& call) {
+  return call.kind == OperationKind::kPutSignal || call.kind == OperationKind::kWaitSignal;
 }
 
 size_t bytes_of(const Call& call) {
@@ -228,6 +233,34 @@ bool take_message(Place& place, Exchange& exchange) {
   return true;
 }
 
+// The other rank does nothing for it.
+bool post_one_sided(Place& place, Exchange& exchange) {
+  exchange.number = 1;
+  if (exchange.call.kind == OperationKind::kWaitSignal) return true;
+  copy(exchange.receive, exchange.send, bytes_of(exchange.call));
+  Region& region = *place.region;
+  const RegionLock lock(region);
+  ++region.shared().signals[exchange.call.other][place.rank];
+  region.wake(exchange.call.other);
+  return true;
+}
+
+// A rank whose signals have not all come; -1: none. Under the lock.
+int unsignalled(Place& place, const Exchange& exchange) {
+  const uint64_t* const signals = place.region->shared().signals[place.rank];
+  for (const Signals& each : exchange.awaited)
+    if (signals[each.rank] < each.count) return each.rank;
+  return -1;
+}
+
+bool take_one_sided(Place& place, const Exchange& exchange) {
+  if (exchange.call.kind == OperationKind::kPutSignal) return true;
+  const RegionLock lock(*place.region);
+  if (unsignalled(place, exchange) >= 0) return false;
+  for (const Signals& each : exchange.awaited) place.region->shared().signals[place.rank][each.rank] -= each.count;
+  return true;
+}
+
 std::string gone(Place& place, int rank) {
   const RunningProcess& process = place.region->shared().members[rank].process;
   return "rank " + std::to_string(rank) + " (process " + std::to_string(process.pid) + ") has " +
@@ -244,6 +277,10 @@ int missing(Place& place, const Exchange& exchange) {
     const Member& member = shared.members[rank];
     return member.left || (member.revoked && exchange.channel == kOfStreams) || is_dead(rank);
   };
+  if (is_one_sided(exchange.call)) {
+    const int rank = unsignalled(place, exchange);
+    return rank >= 0 && is_gone(rank) ? rank : -1;
+  }
   if (is_message(exchange.call))
     return exchange.call.kind == OperationKind::kReceive && is_gone(exchange.call.other) ? exchange.call.other : -1;
   const Collective* const collective = find(shared, exchange);
@@ -270,6 +307,7 @@ void look_for_missing(Place& place, const Exchange& exchange) {
 
 bool post(Place& place, Exchange& exchange) {
   if (exchange.number) return true;
+  if (is_one_sided(exchange.call)) return post_one_sided(place, exchange);
   return is_message(exchange.call) ? post_message(place, exchange) : post_collective(place, exchange);
 }
 
@@ -280,7 +318,9 @@ bool is_dropped(const Place& place, const Exchange& exchange) {
 bool take(Place& place, Exchange& exchange) {
   if (exchange.taken) return true;
   if (!exchange.number) return false;
-  exchange.taken = is_message(exchange.call) ? take_message(place, exchange) : take_collective(place, exchange);
+  exchange.taken = is_one_sided(exchange.call) ? take_one_sided(place, exchange)
+                   : is_message(exchange.call) ? take_message(place, exchange)
+                                               : take_collective(place, exchange);
   return exchange.taken;
 }
 
@@ -407,9 +447,11 @@ std::string await_invitation(Place& place, const std::vector<int>& ranks, const 
 
 std::string in_words(const Call& call) {
   std::string text = row_of(call).name;
-  text += " of " + std::to_string(call.count) + " " + name_of(call.type);
-  if (call.kind == OperationKind::kSend) text += " to rank " + std::to_string(call.other);
-  if (call.kind == OperationKind::kReceive) text += " from rank " + std::to_string(call.other);
+  if (call.kind != OperationKind::kWaitSignal) text += " of " + std::to_string(call.count) + " " + name_of(call.type);
+  if (call.kind == OperationKind::kSend || call.kind == OperationKind::kPutSignal)
+    text += " to rank " + std::to_string(call.other);
+  if (call.kind == OperationKind::kReceive || call.kind == OperationKind::kWaitSignal)
+    text += " from rank " + std::to_string(call.other);
   if (row_of(call).one_sends || row_of(call).one_receives) text += ", root " + std::to_string(call.other);
   return text;
 }

@@ -1,5 +1,5 @@
-// What ranks give each other in the memory that they share: collectives, in their order, and messages. A rank that has
-// posted its part is not needed any more: the last one computes, and each takes what is its own.
+// What ranks give each other in the memory that they share: collectives, in their order, messages and signals. A rank
+// that has posted its part is not needed any more: the last one computes, and each takes what is its own.
 #pragma once
 
 #include <atomic>
@@ -23,11 +23,18 @@ struct Place {
   std::string why;  // what ncclGetLastError says of it
 };
 
+// Signals of a rank's.
+struct Signals {
+  int rank;
+  uint64_t count;
+};
+
 // One request of a rank's, from its being posted until it is complete.
 struct Exchange {
   Call call;
   const void* send = nullptr;
-  void* receive = nullptr;
+  void* receive = nullptr;       // of kPutSignal: the other rank's memory, as this process reaches it
+  std::vector<Signals> awaited;  // of kWaitSignal: each rank once
   Scale scale = {};
   Channel channel = kOfStreams;
   uint64_t number = 0;  // 0: not posted

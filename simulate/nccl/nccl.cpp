@@ -24,6 +24,7 @@ struct Calls {
   ncclResult_t result = ncclSuccess;  // of the first one that was refused
   std::vector<Request> requests;
   std::vector<Init> inits;
+  std::vector<std::shared_ptr<Window>> windows;
 };
 thread_local Calls t_calls;
 
@@ -41,6 +42,13 @@ ncclResult_t join(std::vector<Calls::Init> all) {
   return ncclSuccess;
 }
 
+ncclResult_t register_all(const std::vector<std::shared_ptr<Window>>& all) {
+  for (const auto& each : all) each->publish();
+  for (const auto& each : all)
+    if (const ncclResult_t result = each->open()) return refuse(result, each->rank()->why);
+  return ncclSuccess;
+}
+
 ncclResult_t perform_all(std::vector<Request> requests) {
   const ncclResult_t result = perform(std::move(requests));
   return result == ncclSuccess ? result : refuse(result, "a CUDA call failed");
@@ -51,7 +59,8 @@ ncclResult_t end_group() {
   if (--t_calls.depth > 0) return ncclSuccess;
   Calls calls = std::exchange(t_calls, {});
   if (calls.result != ncclSuccess) return calls.result;
-  const ncclResult_t result = join(std::move(calls.inits));
+  ncclResult_t result = join(std::move(calls.inits));
+  if (result == ncclSuccess) result = register_all(calls.windows);
   return result == ncclSuccess ? perform_all(std::move(calls.requests)) : result;
 }
 
@@ -59,8 +68,8 @@ bool reduces(OperationKind kind) {
   return kind == OperationKind::kAllReduce || kind == OperationKind::kReduce || kind == OperationKind::kReduceScatter;
 }
 
-bool is_message(OperationKind kind) {
-  return kind == OperationKind::kSend || kind == OperationKind::kReceive;
+bool is_collective(OperationKind kind) {
+  return kind < OperationKind::kSend;
 }
 
 // An operation of ncclRedOpCreatePreMulSum is a sum of what each rank has scaled by its own.
@@ -91,13 +100,7 @@ ncclResult_t ask(ncclComm_t comm, CUstream stream, const Call& call, const void*
   request.exchange.call = call;
   request.exchange.send = send;
   request.exchange.receive = receive;
-  if (request.rank) resolve_op(*request.rank, &request.exchange);
-  const ncclResult_t result = check(request);
-  const bool nothing = call.count == 0 && !is_message(call.kind);
-  if (t_calls.depth == 0) return result != ncclSuccess || nothing ? result : perform_all({std::move(request)});
-  if (result != ncclSuccess) return refuse_group(result);
-  if (!nothing) t_calls.requests.push_back(std::move(request));
-  return result;
+  return submit(std::move(request));
 }
 
 template <class T>
@@ -122,6 +125,22 @@ ncclResult_t no_communicator() {
 ncclResult_t refuse_group(ncclResult_t result) {
   if (t_calls.result == ncclSuccess) t_calls.result = result;
   return result;
+}
+
+ncclResult_t submit(Request request) {
+  if (request.rank) resolve_op(*request.rank, &request.exchange);
+  const ncclResult_t result = check(request);
+  const bool nothing = request.exchange.call.count == 0 && is_collective(request.exchange.call.kind);
+  if (t_calls.depth == 0) return result != ncclSuccess || nothing ? result : perform_all({std::move(request)});
+  if (result != ncclSuccess) return refuse_group(result);
+  if (!nothing) t_calls.requests.push_back(std::move(request));
+  return result;
+}
+
+ncclResult_t register_window(const std::shared_ptr<Window>& window) {
+  if (t_calls.depth == 0) return register_all({window});
+  t_calls.windows.push_back(window);
+  return ncclSuccess;
 }
 
 ncclResult_t init(Joining joining, ncclComm_t* comm) {

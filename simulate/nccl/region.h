@@ -28,7 +28,9 @@ enum class OperationKind : uint32_t {
   kGather,
   kScatter,
   kSend,
-  kReceive
+  kReceive,
+  kPutSignal,  // a signal alone where it has no bytes
+  kWaitSignal
 };
 
 // What a rank asks for, as far as the others have to ask for the same.
@@ -96,6 +98,7 @@ struct Shared {
   uint64_t sent[kMaxRanks][kMaxRanks], received[kMaxRanks][kMaxRanks];  // messages so far, from and to
   Collective collectives[64];
   Invitation invitations[kMaxRanks][kMaxRanks];  // of whom, by whom
+  uint64_t signals[kMaxRanks][kMaxRanks];        // that nobody has waited for yet; for whom, by whom
   Message messages[2048];
   size_t block_count;
   Block blocks[64 * kMaxRanks + 2048];  // in use, by their offset

@@ -52,12 +52,12 @@ Origin origin_of(const MemoryTicket& t, CUcontext context) {
 
 extern "C" {
 
-CUresult CUDAAPI cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr pointer) {
-  REQUIRE_CONTEXT(context);
+// The handle, without what cuIpcGetMemHandle waits for: who asks says by other means when the memory is ready.
+__attribute__((visibility("default"))) CUresult devtrace_sim_memory_handle(CUipcMemHandle* handle,
+                                                                           CUdeviceptr pointer) {
   simulate::Allocation a;
   if (!handle || !simulate::find_memory(pointer, &a) || a.kind != simulate::AllocationKind::device || a.pool)
     return CUDA_ERROR_INVALID_VALUE;
-  simulate::finish_work();  // another process cannot make this one go on
   simulate::Arena& arena = simulate::arena(simulate::device(a.device).physical);
   MemoryTicket t;
   t.pid = getpid();
@@ -67,6 +67,13 @@ CUresult CUDAAPI cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr pointer) 
   t.size = a.size;
   std::memset(handle, 0, sizeof *handle);
   std::memcpy(handle, &t, sizeof t);
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr pointer) {
+  REQUIRE_CONTEXT(context);
+  TRY(devtrace_sim_memory_handle(handle, pointer));
+  simulate::finish_work();  // another process cannot make this one go on
   return CUDA_SUCCESS;
 }
 

@@ -116,6 +116,32 @@ TEST_F(Ranks, AMessageIsSentBeforeSomebodyReceivesIt) {
   }
 }
 
+TEST_F(Ranks, ASignalIsRaisedBeforeSomebodyWaitsForItAndTakenOnce) {
+  enter_all(3);
+  int sent = 7, received = 0;
+  const auto signal = [&](size_t from) {
+    Exchange puts;
+    puts.call = {OperationKind::kPutSignal, ncclInt32, ncclSum, 2, 1};
+    puts.send = &sent;
+    puts.receive = &received;
+    EXPECT_TRUE(post(*places_[from], puts));
+    EXPECT_TRUE(take(*places_[from], puts));
+  };
+  const auto waits = [&](std::vector<Signals> awaited) {
+    Exchange waiting;
+    waiting.call = {OperationKind::kWaitSignal, ncclInt8, ncclSum, 0, 0};
+    waiting.awaited = std::move(awaited);
+    return post(*places_[2], waiting) && take(*places_[2], waiting);
+  };
+  EXPECT_FALSE(waits({{0, 1}}));
+  signal(0);
+  EXPECT_EQ(received, 7);
+  EXPECT_FALSE(waits({{0, 1}, {1, 1}})) << "none is taken where one has not come";
+  signal(1);
+  EXPECT_TRUE(waits({{0, 1}, {1, 1}}));
+  EXPECT_FALSE(waits({{0, 1}}));
+}
+
 TEST_F(Ranks, WhatHasNoRoomWaitsForIt) {
   enter_all(2);
   const int number = 7;
