@@ -24,8 +24,9 @@ constexpr char kMagic[] = "devtrace-nccl-1";
 constexpr size_t kData = size_t{1} << 36;
 constexpr size_t kGrain = 4096;
 constexpr size_t kHead = (sizeof(Shared) + kGrain - 1) / kGrain * kGrain;
-// Memory of larger parts is given back to the host at once.
-constexpr size_t kKept = 4 << 20;
+// Of what is not in use only so much of the beginning stays the host's: a page that is given back costs a fault when
+// it is used again, and blocks are taken at the beginning first.
+constexpr size_t kKept = 256 << 20;
 // Who waits looks this often whether those that it waits for still live.
 constexpr timespec kGlance = {0, 250'000'000};
 
@@ -149,7 +150,7 @@ void Region::give(const Part& part) {
   Block* const block =
       std::lower_bound(s.blocks, end, part.offset, [](const Block& b, uint64_t offset) { return b.offset < offset; });
   if (block == end || block->offset != part.offset) return;
-  if (block->size > kKept) madvise(at(part), block->size, MADV_REMOVE);
+  if (block->offset + block->size > kKept) madvise(at(part), block->size, MADV_REMOVE);
   std::memmove(block, block + 1, static_cast<size_t>(end - block - 1) * sizeof(Block));
   --s.block_count;
 }
