@@ -24,8 +24,8 @@ constexpr char kMagic[] = "devtrace-nccl-1";
 constexpr size_t kData = size_t{1} << 36;
 constexpr size_t kGrain = 4096;
 constexpr size_t kHead = (sizeof(Shared) + kGrain - 1) / kGrain * kGrain;
-// Of what is not in use only so much of the beginning stays the host's: a page that is given back costs a fault when
-// it is used again, and blocks are taken at the beginning first.
+// Free memory up to here keeps its pages, as a page that is given back costs a fault when it is used again. Blocks are
+// taken at the beginning first.
 constexpr size_t kKept = 256 << 20;
 // Who waits looks this often whether those that it waits for still live.
 constexpr timespec kGlance = {0, 250'000'000};
