@@ -104,7 +104,7 @@ $(call folder,simulate/values,binary common simulate/settings)
 $(call folder,simulate/kernels,binary/ptx,instructions)
 # The simulated devices and their streams; below it graphs, kernels with their faults, memory, and streams that run behind the host
 # (asynchronous).
-$(call folder,simulate/model,binary binary/device common simulate/common simulate/kernels simulate/settings simulate/values,asynchronous graph kernels memory)
+$(call folder,simulate/model,binary binary/device binary/ptx common simulate/common simulate/kernels simulate/settings simulate/values,asynchronous graph kernels memory)
 # Kernels in front of PyTorch's dispatcher, compiled against its headers.
 $(call folder,simulate/values/torch,simulate/values)
 # The stub libraries: one folder each, by the library's name; cuda12 below it: what only the one for CUDA 12 has.

@@ -11,8 +11,8 @@
 namespace devtrace::device {
 namespace {
 
-constexpr uint32_t kWrapper =
-    0x466243b1;  // what __cudaRegisterFatBinary is given: magic, version, pointer to the container
+// What __cudaRegisterFatBinary is given: magic, version, pointer to the container, and to those that it was linked of.
+constexpr uint32_t kWrapper = 0x466243b1;
 constexpr uint32_t kContainer = 0xba55ed50;
 constexpr uint64_t kLz4 = 0x2000, kZstd = 0x8000, kExact = 0x100000;
 constexpr uint16_t kPtx = 1, kCubin = 2;
@@ -149,6 +149,13 @@ const void* unwrapped(View wrapper) {
   uint32_t magic;
   const void* inner = nullptr;
   return wrapper.read(0, magic) && magic == kWrapper && wrapper.read(8, inner) ? inner : nullptr;
+}
+
+const void* const* relocatable_list(View wrapper) {
+  uint32_t magic, version;
+  const void* const* list = nullptr;
+  const bool has_list = wrapper.read(0, magic) && magic == kWrapper && wrapper.read(4, version) && version == 2;
+  return has_list && wrapper.read(16, list) ? list : nullptr;
 }
 
 bool choose_entry(View image, int architecture, FatEntry* out, bool* unreadable) {

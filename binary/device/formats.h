@@ -41,6 +41,8 @@ bool is_fat_binary(View image);
 size_t fat_binary_bytes(View image);
 // The container that a wrapper points to; empty when it is no wrapper.
 const void* unwrapped(View wrapper);
+// The list of containers that a wrapper of version 2 points to, up to a null; null when it is none.
+const void* const* relocatable_list(View wrapper);
 // The entry that the driver would load on `architecture`: false when none runs there, or it cannot be unpacked
 // (`*unreadable`).
 bool choose_entry(View image, int architecture, FatEntry* entry, bool* unreadable);

@@ -99,6 +99,13 @@ View image_at(const void* data, size_t most) {
   return bytes ? View{all.data, bytes} : View{};
 }
 
+std::vector<const void*> relocatable_images(const void* wrapper) {
+  std::vector<const void*> all;
+  const void* const* list = wrapper ? relocatable_list({static_cast<const uint8_t*>(wrapper), SIZE_MAX}) : nullptr;
+  for (; list && *list; ++list) all.push_back(*list);
+  return all;
+}
+
 ImageState read_image(View image, int architecture, Image* out) {
   if (is_cubin(image)) return read_cubin(image, {}, out) ? ImageState::good : ImageState::unknown;
   if (is_fat_binary(image)) {

@@ -88,6 +88,10 @@ enum class ImageState {
 // to be readable. Empty when it is none of the formats.
 View image_at(const void* data, size_t most = SIZE_MAX);
 
+// The images that nvcc -rdc=true leaves for the driver to link where it finds no machine code for its device: behind a
+// wrapper of that version. What is no such wrapper: none.
+std::vector<const void*> relocatable_images(const void* wrapper);
+
 // Everything in an image. `architecture`: the device's, 90 for 9.0: of several images in a fat binary the one that the
 // driver would load is read.
 ImageState read_image(View image, int architecture, Image* out);

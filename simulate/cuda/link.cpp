@@ -1,17 +1,21 @@
-// The driver's linker (cuLink…). One image is what comes out as it went in: PTX, which modules take as well as machine
-// code. Several would have to be linked, which nobody does here.
+// The driver's linker (cuLink…). One image is what comes out as it went in, as modules take PTX as well as machine
+// code. Of several their PTX is linked.
 #include <cstddef>
+#include <cstdio>
 #include <fstream>
 #include <iterator>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "simulate/cuda/api.h"
+#include "simulate/model/kernels/linked.h"
 #include "simulate/model/kernels/module.h"
 
 struct CUlinkState_st {
-  std::vector<uint8_t> image;  // with a zero behind it, as PTX is text
+  std::vector<std::vector<uint8_t>> images;  // each with a zero behind it, as PTX is text
+  std::vector<uint8_t> linked;
 };
 
 namespace {
@@ -33,11 +37,10 @@ bool is_device_runtime(const char* path) {
 }
 
 CUresult add(CUlinkState state, std::vector<uint8_t> image) {
-  if (!state->image.empty()) return CUDA_ERROR_NOT_SUPPORTED;
   image.push_back(0);
   devtrace::device::Image contents;
   TRY(simulate::read_image(image.data(), image.size(), &contents));
-  state->image = std::move(image);
+  state->images.push_back(std::move(image));
   return CUDA_SUCCESS;
 }
 
@@ -74,9 +77,21 @@ CUresult CUDAAPI cuLinkAddFile(CUlinkState state, CUjitInputType, const char* pa
 CUresult CUDAAPI cuLinkComplete(CUlinkState state, void** image, size_t* size) {
   TRY(ready());
   if (!state || !image) return CUDA_ERROR_INVALID_VALUE;
-  if (state->image.empty()) return CUDA_ERROR_INVALID_IMAGE;
-  *image = state->image.data();
-  if (size) *size = state->image.size();
+  if (state->images.empty()) return CUDA_ERROR_INVALID_IMAGE;
+  state->linked = state->images[0];
+  if (state->images.size() > 1) {
+    std::vector<const void*> all;
+    for (const auto& each : state->images) all.push_back(each.data());
+    devtrace::device::PtxText text;
+    std::string why;
+    if (!simulate::link_ptx(all, &text, &why)) {
+      std::fprintf(stderr, "devtrace: cuLinkComplete: %s\n", why.c_str());
+      return CUDA_ERROR_INVALID_PTX;
+    }
+    state->linked.assign(text.text.c_str(), text.text.c_str() + text.text.size() + 1);
+  }
+  *image = state->linked.data();
+  if (size) *size = state->linked.size();
   return CUDA_SUCCESS;
 }
 

@@ -56,7 +56,7 @@ CUresult function_attribute(const Function& f, int attribute, int* value) {
   const simulate::GpuModel& gpu_model = *simulate::settings().gpu_model;
   static const devtrace::device::KernelFacts kUnknown;
   const devtrace::device::KernelFacts& facts = f.facts ? *f.facts : kUnknown;
-  int own = gpu_model.major * 10 + gpu_model.minor;
+  int own = gpu_model.architecture();
   switch (attribute) {
     case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
       *value = facts.max_threads;

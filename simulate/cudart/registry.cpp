@@ -150,7 +150,9 @@ struct FatbinWrapper {
 
 void** __cudaRegisterFatBinary(void* wrapper) {
   auto f = std::make_shared<Fatbin>();
-  f->image = static_cast<FatbinWrapper*>(wrapper)->data;
+  // Of images that are linked the wrapper knows more than its container.
+  const auto& known = *static_cast<FatbinWrapper*>(wrapper);
+  f->image = known.version == 2 ? wrapper : known.data;
   void** handle = reinterpret_cast<void**>(f.get());
   Registry& r = registry();
   {

@@ -7,9 +7,10 @@ namespace devtrace::simulate {
 
 // Public properties of one real part. Sizes in bytes, clocks in kHz.
 struct GpuModel {
-  const char* key;   // what DEVTRACE_SIM_PART and --part say
-  const char* name;  // the true product name; devices add " (simulated)"
-  int major, minor;  // compute capability
+  const char* key;                                         // what DEVTRACE_SIM_PART and --part say
+  const char* name;                                        // the true product name; devices add " (simulated)"
+  int major, minor;                                        // compute capability
+  int architecture() const { return major * 10 + minor; }  // 90 for 9.0
   int multiprocessors;
   size_t memory;
   int clock_khz, memory_clock_khz, memory_bus_bits;

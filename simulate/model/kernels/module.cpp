@@ -5,12 +5,13 @@
 
 #include "simulate/model/device.h"
 #include "simulate/model/kernels/computed.h"
+#include "simulate/model/kernels/linked.h"
 #include "simulate/model/memory/memory.h"
 
 namespace devtrace::simulate {
 
 CUresult read_image(const void* data, size_t most, device::Image* contents) {
-  const int architecture = settings().gpu_model->major * 10 + settings().gpu_model->minor;
+  const int architecture = settings().gpu_model->architecture();
   using device::ImageState;
   switch (device::read_image(device::image_at(data, most), architecture, contents)) {
     case ImageState::unknown:
@@ -26,7 +27,11 @@ CUresult read_image(const void* data, size_t most, device::Image* contents) {
 CUresult load(Container& c) {
   std::lock_guard lock(c.mutex);
   if (c.read) return CUDA_SUCCESS;
-  if (CUresult e = read_image(c.data, SIZE_MAX, &c.contents)) return e;
+  if (CUresult e = read_image(c.data, SIZE_MAX, &c.contents)) {
+    std::string why;
+    if (!link_ptx(device::relocatable_images(c.data), &c.ptx, &why)) return e;
+    if (read_image(c.ptx.text.c_str(), c.ptx.text.size() + 1, &c.contents)) return e;
+  }
   c.read = true;
   keep_ptx(c);
   return CUDA_SUCCESS;

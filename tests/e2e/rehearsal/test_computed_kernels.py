@@ -102,7 +102,13 @@ def add(text):
 assert add("nothing of the kind") == 200
 assert cuda.cuLinkComplete(state, ctypes.byref(image), ctypes.byref(size)) == 200
 assert add(ADD) == 0
-assert add(ADD) == 801, "nobody links two"
+assert add(ADD) == 0
+assert cuda.cuLinkComplete(state, ctypes.byref(image), ctypes.byref(size)) == 218, "two kernels of one name"
+do("cuLinkDestroy", state)
+do("cuLinkCreate_v2", 0, None, None, ctypes.byref(state))
+assert add(ADD) == 0
+if several:
+    assert add(ADD.replace("entry add", "entry another")) == 0
 do("cuLinkComplete", state, ctypes.byref(image), ctypes.byref(size))
 do("cuModuleLoadData", ctypes.byref(module), image)
 do("cuLinkDestroy", state)
@@ -112,9 +118,11 @@ assert take(b, 32) == list(range(5, 37))
 """
 
 
-def test_what_the_drivers_linker_is_given(rehearse):
-    outcome = rehearse(PROGRAM + ADD + LINKED)
+@pytest.mark.parametrize("several", [False, True], ids=["one", "several"])
+def test_what_the_drivers_linker_is_given(rehearse, several):
+    outcome = rehearse(PROGRAM + ADD + f"several = {several}\n" + LINKED)
     assert outcome.code == 0 and "not computed" not in outcome.err, outcome.err
+    assert "cuLinkComplete: add is defined twice" in outcome.err
 
 
 GRAPH = """
