@@ -1,4 +1,5 @@
 // Arrays, textures and three-dimensional copies of the runtime API.
+#include <algorithm>
 #include <cstring>
 
 #include "simulate/cudart/runtime.h"
@@ -46,6 +47,36 @@ size_t element(cudaArray_const_t array, CUDA_ARRAY3D_DESCRIPTOR* d) {
   return bytes * d->NumChannels;
 }
 
+bool convert(const cudaResourceDesc& resource, CUDA_RESOURCE_DESC* out) {
+  const auto& from = resource.res;
+  CUDA_ARRAY3D_DESCRIPTOR d = {};
+  out->resType = static_cast<CUresourcetype>(resource.resType);
+  switch (resource.resType) {
+    case cudaResourceTypeArray:
+      out->res.array.hArray = handle(from.array.array);
+      return from.array.array;
+    case cudaResourceTypeMipmappedArray:
+      out->res.mipmap.hMipmappedArray = handle(from.mipmap.mipmap);
+      return from.mipmap.mipmap;
+    case cudaResourceTypeLinear:
+      if (!from.linear.devPtr || !format(from.linear.desc, &d)) return false;
+      out->res.linear = {reinterpret_cast<CUdeviceptr>(from.linear.devPtr), d.Format, d.NumChannels,
+                         from.linear.sizeInBytes};
+      return true;
+    case cudaResourceTypePitch2D:
+      if (!from.pitch2D.devPtr || !format(from.pitch2D.desc, &d)) return false;
+      out->res.pitch2D = {reinterpret_cast<CUdeviceptr>(from.pitch2D.devPtr),
+                          d.Format,
+                          d.NumChannels,
+                          from.pitch2D.width,
+                          from.pitch2D.height,
+                          from.pitch2D.pitchInBytes};
+      return true;
+    default:
+      return false;
+  }
+}
+
 cudaError_t rows(cudaArray_t to_array, void* to, size_t to_pitch, cudaArray_const_t from_array, const void* from,
                  size_t from_pitch, size_t x, size_t y, size_t width, size_t height, cudaStream_t stream, bool wait) {
   CALL(ensure());
@@ -63,6 +94,22 @@ cudaError_t rows(cudaArray_t to_array, void* to, size_t to_pitch, cudaArray_cons
   c.WidthInBytes = width;
   c.Height = height;
   return done(wait ? cuMemcpy2D(&c) : cuMemcpy2DAsync(&c, stream));
+}
+
+// Elements one after the other, from a place of an array on, or to it: a row at a time.
+cudaError_t line(cudaArray_t to_array, void* to, cudaArray_const_t from_array, const void* from, size_t x, size_t y,
+                 size_t count, cudaStream_t stream, bool wait) {
+  CALL(ensure());
+  CUDA_ARRAY3D_DESCRIPTOR d;
+  const size_t row = element(to_array ? to_array : from_array, &d) * d.Width;
+  if (!row || x >= row) return done(cudaErrorInvalidValue);
+  for (size_t at = 0; at < count; ++y, x = 0) {
+    const size_t bytes = std::min(row - x, count - at);
+    CALL(rows(to_array, to ? static_cast<char*>(to) + at : nullptr, bytes, from_array,
+              from ? static_cast<const char*>(from) + at : nullptr, bytes, x, y, bytes, 1, stream, wait));
+    at += bytes;
+  }
+  return cudaSuccess;
 }
 
 }  // namespace
@@ -202,6 +249,22 @@ cudaChannelFormatDesc CUDARTAPI cudaCreateChannelDesc(int x, int y, int z, int w
   return {x, y, z, w, f};
 }
 
+cudaError_t CUDARTAPI cudaMemcpyToArray(cudaArray_t to, size_t x, size_t y, const void* from, size_t count,
+                                        cudaMemcpyKind) {
+  return line(to, nullptr, nullptr, from, x, y, count, nullptr, true);
+}
+cudaError_t CUDARTAPI cudaMemcpyToArrayAsync(cudaArray_t to, size_t x, size_t y, const void* from, size_t count,
+                                             cudaMemcpyKind, cudaStream_t stream) {
+  return line(to, nullptr, nullptr, from, x, y, count, stream, false);
+}
+cudaError_t CUDARTAPI cudaMemcpyFromArray(void* to, cudaArray_const_t from, size_t x, size_t y, size_t count,
+                                          cudaMemcpyKind) {
+  return line(nullptr, to, from, nullptr, x, y, count, nullptr, true);
+}
+cudaError_t CUDARTAPI cudaMemcpyFromArrayAsync(void* to, cudaArray_const_t from, size_t x, size_t y, size_t count,
+                                               cudaMemcpyKind, cudaStream_t stream) {
+  return line(nullptr, to, from, nullptr, x, y, count, stream, false);
+}
 cudaError_t CUDARTAPI cudaMemcpy2DToArray(cudaArray_t to, size_t x, size_t y, const void* from, size_t pitch,
                                           size_t width, size_t height, cudaMemcpyKind) {
   return rows(to, nullptr, 0, nullptr, from, pitch, x, y, width, height, nullptr, true);
@@ -225,7 +288,12 @@ cudaError_t CUDARTAPI cudaCreateTextureObject(cudaTextureObject_t* object, const
   if (!object || !resource || !texture) return done(cudaErrorInvalidValue);
   CUDA_RESOURCE_DESC r = {};
   CUDA_TEXTURE_DESC t = {};
-  r.resType = static_cast<CUresourcetype>(resource->resType);
+  if (!convert(*resource, &r)) return done(cudaErrorInvalidValue);
+  for (int i = 0; i < 3; ++i) t.addressMode[i] = static_cast<CUaddress_mode>(texture->addressMode[i]);
+  t.filterMode = static_cast<CUfilter_mode>(texture->filterMode);
+  t.flags = (texture->readMode == cudaReadModeElementType ? CU_TRSF_READ_AS_INTEGER : 0u) |
+            (texture->normalizedCoords ? CU_TRSF_NORMALIZED_COORDINATES : 0u) | (texture->sRGB ? CU_TRSF_SRGB : 0u);
+  std::copy_n(texture->borderColor, 4, t.borderColor);
   return done(cuTexObjectCreate(object, &r, &t, nullptr));
 }
 cudaError_t CUDARTAPI cudaDestroyTextureObject(cudaTextureObject_t object) {

@@ -121,5 +121,6 @@ bool decode_atomic(Decoder& d);
 bool decode_warp(Decoder& d);
 bool decode_flow(Decoder& d);
 bool decode_matrix(Decoder& d);
+bool decode_texture(Decoder& d);
 
 }  // namespace devtrace::simulate::kernels

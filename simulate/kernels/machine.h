@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "simulate/kernels/lanes.h"
+#include "simulate/kernels/texture.h"
 
 namespace devtrace::simulate::kernels {
 
@@ -42,7 +43,18 @@ struct Extent {
   size_t size = 0;
 };
 
-enum class FaultKind : uint8_t { none, address, misaligned, shared, trap, assertion, not_computed, time, stack };
+enum class FaultKind : uint8_t {
+  none,
+  address,
+  misaligned,
+  shared,
+  texture,
+  trap,
+  assertion,
+  not_computed,
+  time,
+  stack
+};
 
 struct Fault {
   FaultKind kind = FaultKind::none;
@@ -62,6 +74,8 @@ class Memory {
   // malloc and free of kernels; 0: there is none left.
   virtual uintptr_t allocate(size_t) { return 0; }
   virtual void release(uintptr_t) {}
+  // The texture or surface object of that handle; false: kernels on the device cannot use it, and *why says so.
+  virtual bool texture(uint64_t /*handle*/, Texture* /*found*/, std::string* /*why*/) { return false; }
   // Whether it wants to be told of each access.
   virtual bool follows() const { return false; }
   virtual void used(uintptr_t /*address*/, size_t /*size*/, bool /*writes*/) {}

@@ -63,9 +63,12 @@ constexpr Family kFamilies[] = {
     {"sqrt", decode_real, 2},       {"st", decode_memory, 2},
     {"stmatrix", decode_matrix, 0}, {"sub", decode_half, 3},
     {"sub", decode_real, 3},        {"sub", decode_integer, 3},
-    {"subc", decode_integer, 3},    {"szext", decode_bits, 3},
-    {"tanh", decode_half, 2},       {"tanh", decode_real, 2},
-    {"testp", decode_real, 2},      {"trap", decode_flow, 0},
+    {"subc", decode_integer, 3},    {"suld", decode_texture, 2},
+    {"suq", decode_texture, 2},     {"sust", decode_texture, 2},
+    {"szext", decode_bits, 3},      {"tanh", decode_half, 2},
+    {"tanh", decode_real, 2},       {"testp", decode_real, 2},
+    {"tex", decode_texture, 2},     {"tld4", decode_texture, 2},
+    {"trap", decode_flow, 0},       {"txq", decode_texture, 2},
     {"vote", decode_warp, 0},       {"xor", decode_bits, 3},
 };
 static_assert(std::ranges::is_sorted(kFamilies, {}, &Family::opcode));

@@ -1,55 +1,19 @@
-// CUDA arrays and the objects that read them. Textures and surfaces are kept as descriptions: kernels, which would read
-// them, do not run.
+// CUDA arrays and the objects by which kernels read them: textures and surfaces.
 #include "simulate/model/array.h"
 
 #include <algorithm>
 #include <cstdlib>
-#include <map>
-#include <mutex>
-#include <optional>
 #include <vector>
 
 #include "simulate/cuda/api.h"
 #include "simulate/model/asynchronous/schedule.h"
 #include "simulate/model/handles.h"
+#include "simulate/model/textures.h"
 
 namespace {
 
 bool alive(CUarray array) {
   return simulate::handles<CUarray_st>().has(array);
-}
-
-size_t element_bytes(CUarray_format format, unsigned channels) {
-  switch (format) {
-    case CU_AD_FORMAT_UNSIGNED_INT8:
-    case CU_AD_FORMAT_SIGNED_INT8:
-      return channels;
-    case CU_AD_FORMAT_UNSIGNED_INT16:
-    case CU_AD_FORMAT_SIGNED_INT16:
-    case CU_AD_FORMAT_HALF:
-      return channels * size_t{2};
-    case CU_AD_FORMAT_UNSIGNED_INT32:
-    case CU_AD_FORMAT_SIGNED_INT32:
-    case CU_AD_FORMAT_FLOAT:
-      return channels * size_t{4};
-    default:
-      return 0;
-  }
-}
-
-struct Texture {
-  CUDA_RESOURCE_DESC resource;
-  CUDA_TEXTURE_DESC texture;
-};
-
-// A kernel gets the handle among its parameters: as on hardware it is a small number and no address.
-std::mutex g_mutex;
-std::map<CUtexObject, Texture> g_textures;
-
-std::optional<Texture> texture_of(CUtexObject object) {
-  const std::lock_guard hold(g_mutex);
-  const auto found = g_textures.find(object);
-  return found == g_textures.end() ? std::nullopt : std::optional(found->second);
 }
 
 }  // namespace
@@ -62,12 +26,12 @@ extern "C" {
 
 CUresult CUDAAPI cuArray3DCreate(CUarray* out, const CUDA_ARRAY3D_DESCRIPTOR* d) {
   REQUIRE_CONTEXT(context);
-  if (!out || !d || !d->Width || !element_bytes(d->Format, d->NumChannels)) return CUDA_ERROR_INVALID_VALUE;
+  if (!out || !d || !d->Width || !simulate::element_bytes(d->Format, d->NumChannels)) return CUDA_ERROR_INVALID_VALUE;
   if (d->NumChannels != 1 && d->NumChannels != 2 && d->NumChannels != 4) return CUDA_ERROR_INVALID_VALUE;
   auto* array = new CUarray_st;
   array->descriptor = *d;
   array->device = context->device;
-  array->pitch = d->Width * element_bytes(d->Format, d->NumChannels);
+  array->pitch = d->Width * simulate::element_bytes(d->Format, d->NumChannels);
   array->bytes = array->pitch * array->rows() * array->slices();
   array->data = static_cast<uint8_t*>(std::calloc(1, array->bytes));
   if (!array->data) {
@@ -148,24 +112,21 @@ CUresult CUDAAPI cuTexObjectCreate(CUtexObject* object, const CUDA_RESOURCE_DESC
                                    const CUDA_TEXTURE_DESC* texture, const CUDA_RESOURCE_VIEW_DESC*) {
   REQUIRE_CONTEXT(context);
   if (!object || !resource || !texture) return CUDA_ERROR_INVALID_VALUE;
-  static CUtexObject last = 0;
-  const std::lock_guard hold(g_mutex);
-  g_textures.emplace(*object = ++last, Texture{*resource, *texture});
+  *object = simulate::remember({*resource, *texture, context->device});
   return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuTexObjectDestroy(CUtexObject object) {
   TRY(ready());
-  const std::lock_guard hold(g_mutex);
-  return g_textures.erase(object) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  return simulate::forget_texture(object) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 CUresult CUDAAPI cuTexObjectGetResourceDesc(CUDA_RESOURCE_DESC* resource, CUtexObject object) {
-  const auto texture = texture_of(object);
+  const auto texture = simulate::texture_of(object);
   if (!resource || !texture) return CUDA_ERROR_INVALID_VALUE;
   *resource = texture->resource;
   return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuTexObjectGetTextureDesc(CUDA_TEXTURE_DESC* out, CUtexObject object) {
-  const auto texture = texture_of(object);
+  const auto texture = simulate::texture_of(object);
   if (!out || !texture) return CUDA_ERROR_INVALID_VALUE;
   *out = texture->texture;
   return CUDA_SUCCESS;

@@ -147,6 +147,8 @@ Outcome outcome(const Operation& op, const kernels::Result& r) {
     case FaultKind::shared:
       return {CUDA_ERROR_ILLEGAL_ADDRESS, "illegal address: " + r.instruction + " " + access +
                                               " of shared memory, which ends before, by " + place(r)};
+    case FaultKind::texture:
+      return {CUDA_ERROR_ILLEGAL_ADDRESS, "illegal address: " + r.instruction + " of " + r.text + ", by " + place(r)};
     case FaultKind::misaligned:
       return {CUDA_ERROR_MISALIGNED_ADDRESS,
               "misaligned address: " + r.instruction + " " + access + ", by " + place(r)};

@@ -7,6 +7,7 @@
 #include "simulate/model/kernels/fault.h"
 #include "simulate/model/memory/arena.h"
 #include "simulate/model/memory/memory.h"
+#include "simulate/model/textures.h"
 #include "simulate/settings/settings.h"
 
 namespace devtrace::simulate {
@@ -35,6 +36,10 @@ uintptr_t KernelMemory::allocate(size_t size) {
 
 void KernelMemory::release(uintptr_t address) {
   if (address) free_device(address);
+}
+
+bool KernelMemory::texture(uint64_t handle, kernels::Texture* found, std::string* why) {
+  return usable_texture(context_, handle, found, why);
 }
 
 void KernelMemory::used(uintptr_t address, size_t size, bool writes) {

@@ -19,6 +19,7 @@ class KernelMemory : public kernels::Memory {
   bool find(uintptr_t address, kernels::Extent* extent) override;
   uintptr_t allocate(size_t size) override;
   void release(uintptr_t address) override;
+  bool texture(uint64_t handle, kernels::Texture* found, std::string* why) override;
   bool follows() const override { return follows_; }
   void used(uintptr_t address, size_t size, bool writes) override;
   // What the kernel wrote is as computed as what it read.
