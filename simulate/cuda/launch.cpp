@@ -75,6 +75,7 @@ CUresult make_kernel(CUfunction handle, const Shape& s, void** parameters, void*
   k.sharedMemBytes = s.shared;
   k.kernelParams = parameters;
   k.extra = extra;
+  operation->cooperative = s.cooperative;
   if (has_stand_in(*f)) use_stand_in(operation, *f, gather(*f, parameters, extra));
   return CUDA_SUCCESS;
 }
@@ -113,14 +114,20 @@ CUresult CUDAAPI cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned
 CUresult CUDAAPI cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
                                            unsigned by, unsigned bz, unsigned shared, CUstream stream,
                                            void** parameters) {
-  return simulate::launch_kernel(f, {{gx, gy, gz}, {bx, by, bz}, shared}, stream, parameters, nullptr);
+  return simulate::launch_kernel(f, {{gx, gy, gz}, {bx, by, bz}, shared, true}, stream, parameters, nullptr);
 }
 
 CUresult CUDAAPI cuLaunchKernelEx(const CUlaunchConfig* c, CUfunction f, void** parameters, void** extra) {
   if (!c) return CUDA_ERROR_INVALID_VALUE;
-  return simulate::launch_kernel(
-      f, {{c->gridDimX, c->gridDimY, c->gridDimZ}, {c->blockDimX, c->blockDimY, c->blockDimZ}, c->sharedMemBytes},
-      c->hStream, parameters, extra);
+  bool cooperative = false;
+  for (unsigned i = 0; i < c->numAttrs; ++i)
+    if (c->attrs[i].id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) cooperative |= c->attrs[i].value.cooperative != 0;
+  return simulate::launch_kernel(f,
+                                 {{c->gridDimX, c->gridDimY, c->gridDimZ},
+                                  {c->blockDimX, c->blockDimY, c->blockDimZ},
+                                  c->sharedMemBytes,
+                                  cooperative},
+                                 c->hStream, parameters, extra);
 }
 
 }  // extern "C"

@@ -9,7 +9,8 @@ namespace devtrace::simulate {
 
 struct Shape {
   unsigned grid[3], block[3];
-  unsigned shared;  // dynamic bytes
+  unsigned shared;           // dynamic bytes
+  bool cooperative = false;  // all blocks may wait for each other
 };
 
 // Whether the device could run the kernel in this shape.

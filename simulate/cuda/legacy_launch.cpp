@@ -105,7 +105,8 @@ CUresult CUDAAPI cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS* launch
     TRY(cuStreamGetCtx(l.hStream, &context));
     TRY(cuCtxPushCurrent_v2(context));
     CUresult result = simulate::launch_kernel(
-        l.function, {{l.gridDimX, l.gridDimY, l.gridDimZ}, {l.blockDimX, l.blockDimY, l.blockDimZ}, l.sharedMemBytes},
+        l.function,
+        {{l.gridDimX, l.gridDimY, l.gridDimZ}, {l.blockDimX, l.blockDimY, l.blockDimZ}, l.sharedMemBytes, true},
         l.hStream, l.kernelParams, nullptr);
     cuCtxPopCurrent_v2(&context);
     TRY(result);

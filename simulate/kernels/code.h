@@ -41,6 +41,8 @@ enum class Special : uint8_t {
   dynamic_smem_size,
   one,
   zero,
+  workspace_high,
+  workspace_low,
   clock,
   clock64,
   globaltimer,

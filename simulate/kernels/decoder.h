@@ -122,5 +122,6 @@ bool decode_warp(Decoder& d);
 bool decode_flow(Decoder& d);
 bool decode_matrix(Decoder& d);
 bool decode_texture(Decoder& d);
+bool decode_mbarrier(Decoder& d);
 
 }  // namespace devtrace::simulate::kernels

@@ -159,6 +159,10 @@ uint64_t Block::special(Special what, uint32_t lane) const {
       return m_.shared_bytes;
     case Special::dynamic_smem_size:
       return launch_.dynamic_shared;
+    case Special::workspace_high:
+      return launch_.workspace >> 32;
+    case Special::workspace_low:
+      return static_cast<uint32_t>(launch_.workspace);
     default:
       return 0;
   }

@@ -15,6 +15,7 @@ struct Launch {
   size_t dynamic_shared = 0;
   std::vector<uint8_t> parameters;
   std::vector<uint64_t> variables;  // addresses, by the index of ptx::Module::variables
+  uint64_t workspace = 0;           // address of a cooperative launch's size and barrier, 32 bits each; 0: it is none
   unsigned threads = 1;             // of the host
   double seconds = 600;             // after which it ends
 };

@@ -27,6 +27,7 @@ struct Operation {
   uint32_t correlation = 0, stream = 0;  // the call and the stream's number, for a profiler; 0: none wants to know
   bool waited = false;                   // the call waits for it
   bool counted = false;                  // see count_launch
+  bool cooperative = false;              // a kernel whose blocks may all wait for each other
   // Only the member that `type` names means anything.
   CUDA_KERNEL_NODE_PARAMS kernel = {};
   Arguments arguments;

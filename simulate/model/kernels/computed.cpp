@@ -198,6 +198,7 @@ bool compute_kernel(const Operation& op, const Function& f) {
   launch.threads = settings().kernel_threads;
   launch.seconds = settings().kernel_seconds;
   KernelMemory memory(op.context);
+  if (op.cooperative) launch.workspace = memory.workspace();
   const kernels::Result r = kernels::run(program, index, launch, memory);
   if (r.kind == kernels::FaultKind::not_computed) {
     std::lock_guard lock(c.mutex);

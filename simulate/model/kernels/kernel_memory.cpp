@@ -13,6 +13,10 @@
 namespace devtrace::simulate {
 
 bool KernelMemory::find(uintptr_t address, kernels::Extent* extent) {
+  if (address - workspace() < sizeof workspace_) {
+    *extent = {workspace(), sizeof workspace_};
+    return true;
+  }
   Allocation a;
   if (find_memory(address, &a)) {
     if (!settings().no_faults && !usable(context_, a)) return false;

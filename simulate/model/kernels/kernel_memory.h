@@ -22,12 +22,15 @@ class KernelMemory : public kernels::Memory {
   bool texture(uint64_t handle, kernels::Texture* found, std::string* why) override;
   bool follows() const override { return follows_; }
   void used(uintptr_t address, size_t size, bool writes) override;
+  // For a launch all of whose blocks may wait for each other.
+  uint64_t workspace() const { return reinterpret_cast<uint64_t>(&workspace_); }
   // What the kernel wrote is as computed as what it read.
   void finish();
 
  private:
   CUcontext context_;
   const bool follows_;
+  alignas(8) uint32_t workspace_[2] = {sizeof workspace_, 0};
   std::mutex mutex_;
   values::Source source_ = 0;
   std::vector<std::pair<uintptr_t, size_t>> written_;

@@ -44,6 +44,21 @@ TEST(KernelBlock, BarriersAndSharedMemory) {
   EXPECT_EQ(out, std::vector<uint32_t>(256, 256 * 257 / 2));
 }
 
+TEST(KernelBlock, ABarrierThatCountsBytes) {
+  const auto out = each<uint32_t>(
+      ".shared .align 8 .b64 bar;\nmov.u32 %r1, bar; mbarrier.init.shared.b64 [%r1], 1;\n"
+      "mbarrier.arrive.expect_tx.shared::cta.b64 %rd3, [%r1], 16; mbarrier.pending_count.b64 %r2, %rd3;\n"
+      "mbarrier.test_wait.parity.shared.b64 %p1, [%r1], 0; selp.b32 %r3, 1, 0, %p1;\n"
+      "mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [%r1], 16;\n"
+      "mbarrier.try_wait.parity.shared.b64 %p1, [%r1], 0; selp.b32 %r4, 1, 0, %p1;\n"
+      "mbarrier.test_wait.shared.b64 %p2, [bar], %rd3; selp.b32 %r5, 1, 0, %p2;\n"
+      "mbarrier.arrive.shared.b64 _, [bar]; mbarrier.inval.shared.b64 [bar];\n"
+      "mbarrier.test_wait.parity.shared.b64 %p1, [%r1], 0; selp.b32 %r6, 1, 0, %p1;\n"
+      "st.global.v4.b32 [%rd2], {%r2, %r3, %r4, %r5}; st.global.b32 [%rd2+16], %r6;",
+      std::vector<uint32_t>(1), 1, 5);
+  EXPECT_EQ(out, (std::vector<uint32_t>{1, 0, 1, 1, 0}));
+}
+
 TEST(KernelBlock, WarpsVoteShuffleAndMatch) {
   const auto out = each<uint32_t>(
       "and.b32 %r1, %r0, 1; setp.eq.u32 %p1, %r1, 1;\nvote.sync.ballot.b32 %r2, %p1, 0xffffffff; vote.sync.any.pred "
