@@ -3,7 +3,6 @@
 The compiled code runs as on hardware, with its checks and launches, but computes nothing; then its results are put where they belong.
 """
 
-import contextlib
 import copy
 import functools
 import os
@@ -12,91 +11,113 @@ import sys
 
 import torch
 
-from . import graphs, memory, uncomputed, wider
+from . import graphs, imported, memory, uncomputed, wider
 
 Tensor = torch.Tensor
 CPU = torch.device("cpu")
 _around = _unwatched = None  # set by install
-_watched = False
+_compiling = []  # the graph that Inductor has been given last
 
 
 def install(around, unwatched):
-    """torch.compile calls these classes when it has a graph to compile; Inductor is not imported before."""
+    """Whoever calls Inductor: torch.compile, standalone_compile, or what loads what one of them has saved."""
     global _around, _unwatched
     _around, _unwatched = around, unwatched
-    for wrapper in ("_TorchCompileInductorWrapper", "_TorchCompileWrapper"):
-        if hasattr(torch, wrapper):
-            watch_at(getattr(torch, wrapper))
+    imported.change({
+        "torch._inductor.output_code": compute_what_is_called,
+        "torch._inductor.compile_fx": keep_what_is_compiled,
+        "torch._inductor.codecache": keep_with_entries,
+        "torch._inductor.runtime.benchmarking": measure_nothing,
+        "torch._inductor.codegen.wrapper": tune_nothing,
+    })  # fmt: skip
 
 
-def watch_at(wrapper):
-    real = wrapper.__call__
+class Kept:
+    """A graph beside the code that it was compiled to. Wherever that is pickled it is bytes, which anybody reads."""
 
-    # Properties, and functions in C: what they return is called without a frame of ours in the program's stacks.
-    def call(self):
-        # A backend of the program's own may hand parts of its graph to Inductor; Dynamo's own others do not.
-        if not getattr(getattr(self, "compiler_fn", None), "__module__", "").startswith("torch._dynamo.backends"):
-            watch()
-        return real.__get__(self)
+    def __init__(self, graph):
+        self.graph = graph
 
-    wrapper.__call__ = property(call)
+    def __reduce__(self):
+        try:
+            return bytes, (pickle.dumps(self.graph),)
+        except Exception:  # not computed where it is found again, and listed
+            return bytes, ()
 
 
-def watch():
-    """Keeps each graph that is compiled, and computes it where the compiled code is called."""
-    global _watched
-    if _watched:
-        return
-    _watched = True
-    from torch._inductor import codecache, compile_fx, output_code
+# Properties and functions in C: what they return is called without a frame of ours in the program's stacks.
 
-    keep_caches_apart(codecache)
-    measure_nothing()
+
+def compute_what_is_called(output_code):
     real = output_code.CompiledFxGraph.__call__
-    compiling = []
 
+    def call(self):
+        graph, own = graph_of(self), real.__get__(self)
+        return own if graph is None else functools.partial(_around, True, functools.partial(compute, graph), own, finish)
+
+    output_code.CompiledFxGraph.__call__ = property(call)
+
+
+def graph_of(compiled):
+    kept = compiled.__dict__.get("_devtrace_graph")
+    if isinstance(kept, bytes):
+        kept = compiled._devtrace_graph = Kept(_unwatched(lambda: unpickled(kept)))
+    return kept and kept.graph
+
+
+def unpickled(kept):
+    try:
+        return pickle.loads(kept)
+    except Exception as error:
+        if os.environ.get("DEVTRACE_SIM_VERBOSE") == "1":
+            print(f"devtrace: a compiled graph is not computed: {type(error).__name__}: {error}", file=sys.stderr)
+        return None
+
+
+def keep_what_is_compiled(compile_fx):
     def before(gm, *args, **kwargs):
-        compiling[:] = [torch.fx.GraphModule(gm, copy.deepcopy(gm.graph))]  # what follows changes it
-        return compiling[0]
+        _compiling[:] = [Kept(torch.fx.GraphModule(gm, copy.deepcopy(gm.graph)))]  # what follows changes it
+        return _compiling[0]
 
     def after(kept, compiled):
-        if isinstance(compiled, output_code.CompiledFxGraph):
+        if isinstance(compiled, compile_fx.CompiledFxGraph):
             compiled._devtrace_graph = kept
 
-    # A cache's entry is compiled code alone: the graph goes with it.
-    def before_saving(key, compiled, *args, **kwargs):
-        if compiling:
-            with contextlib.suppress(Exception):  # what cannot be pickled is not computed where it is found again, and listed
-                compiled._devtrace_graph = pickle.dumps(compiling[0])
-
-    def call(self):
-        kept, own = self.__dict__.get("_devtrace_graph"), real.__get__(self)
-        if isinstance(kept, bytes):
-            kept = self._devtrace_graph = pickle.loads(kept)
-        return own if kept is None else functools.partial(_around, True, functools.partial(compute, kept), own, finish)
-
     compile_fx._compile_fx_inner = functools.partial(_around, False, before, compile_fx._compile_fx_inner, after)
-    output_code.CompiledFxGraph.__call__ = property(call)
+
+
+def keep_with_entries(codecache):
+    """A cache's entry is compiled code alone: the graph goes with it."""
+
+    def before_saving(key, compiled, *args, **kwargs):
+        if _compiling:
+            compiled._devtrace_graph = _compiling[0]
+
     caches = codecache.FxGraphCache
     caches._save_graph = staticmethod(functools.partial(_around, False, before_saving, caches._save_graph, None))
+    keep_caches_apart(codecache.torch_key)
 
 
-def keep_caches_apart(codecache):
+def keep_caches_apart(torch_key):
     """Entries of other runs have no graph, and what a rehearsal measures is nothing for hardware: keys of its own for all that Inductor keeps."""
-    key = codecache.torch_key()
-    codecache.torch_key.clear()
-    codecache.torch_key.set(key + b" in a rehearsal")
+    within = dict(zip(torch_key.__code__.co_freevars, torch_key.__closure__))
+    real = within["func"].cell_contents
+    within["func"].cell_contents = lambda: real() + b" in a rehearsal, graphs beside all code"
+    torch_key.clear()  # where it is known already
 
 
-def measure_nothing():
-    """What Inductor measures decides what it generates. It flushes the device's cache before each of hundreds of launches: there is none to flush."""
-    from torch._inductor.codegen import wrapper
-    from torch._inductor.runtime import benchmarking
+# What Inductor measures decides what it generates.
 
+
+def measure_nothing(benchmarking):
+    """It flushes the device's cache before each of hundreds of launches: there is none to flush."""
     benchmarker = getattr(benchmarking, "InductorBenchmarker", None)
     if benchmarker:
         benchmarker.L2_cache_size = 4
     launches_itself(benchmarker, "benchmark_gpu")
+
+
+def tune_nothing(wrapper):
     launches_itself(getattr(wrapper, "PythonWrapperCodegen", None), "generate_and_run_autotune_block")
 
 

@@ -310,6 +310,45 @@ def test_what_another_backend_gives_to_inductor_or_finds_in_a_cache_is_computed(
         assert "not computed" not in outcome.err and "does not compute" not in outcome.err and outcome.findings == []
 
 
+# In the second process nobody calls torch.compile, which is how vLLM starts with what it has compiled before.
+SAVED = HEAD + """
+import os
+from torch._inductor import CompiledArtifact, standalone_compile
+from torch.fx.experimental.proxy_tensor import make_fx
+torch._dynamo.config.enable_aot_compile = True
+@triton.jit
+def doubled(x, out, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + i, tl.load(x + i, mask=i < n) * 2, mask=i < n)
+def function(x):
+    return torch.nn.functional.gelu(x).sum(0) * 2, x.softmax(-1)
+def own_kernel(x):
+    out = torch.empty_like(x)
+    doubled[(triton.cdiv(x.numel(), 64),)](x, out, x.numel(), 64)
+    return out.sin() + 1,
+def ahead_of_time(name, function, x):
+    if not os.path.exists(name):
+        torch.compile(function, fullgraph=True).aot_compile(((x,), {})).save_compiled_function(name)
+    with open(name, "rb") as saved:
+        return torch.compiler.load_compiled_function(saved)
+def alone(name, function, x):
+    if not os.path.exists(name):
+        standalone_compile(make_fx(function)(x), [x], aot=name == "bundled").save(path=name, format="binary")
+    return CompiledArtifact.load(path=name, format="binary")
+x = torch.randn(5, 8, device="cuda")
+for name, how, compiled in (("ahead", ahead_of_time, function), ("kernel", ahead_of_time, own_kernel), ("cache", alone, function), ("bundled", alone, function)):
+    for a, b in zip(how(name, compiled, x)(x), compiled(x)):
+        equal(name, a, b)
+"""
+
+
+def test_what_was_compiled_by_an_earlier_process_is_computed(tmp_path):
+    for _ in range(2):
+        outcome = start(SAVED, tmp_path, env={**ALONE, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "inductor")}, timeout=400)
+        assert outcome.code == 0 and outcome.out.split() == ["ahead", "ahead", "kernel", "cache", "cache", "bundled", "bundled"], outcome.err
+        assert "not computed" not in outcome.err and "does not compute" not in outcome.err and outcome.findings == []
+
+
 # An operator that the CPU does not have is asked of the device, where a replay computes.
 REPLAYED = HEAD + """
 @torch.library.custom_op("mine::twice", mutates_args=(), device_types="cuda")
