@@ -2,6 +2,7 @@
 // computed or not.
 #pragma once
 
+#include <cstddef>
 #include <initializer_list>
 #include <vector>
 
@@ -9,6 +10,8 @@
 #pragma GCC visibility push(default)
 #include <cuda.h>
 #pragma GCC visibility pop
+
+#include "simulate/common/uncomputed_part.h"
 
 // Records work of a library on a stream, as a kernel of that name; in libcuda.
 extern "C" CUresult devtrace_sim_library_launch(const char* name, CUstream stream);
@@ -34,6 +37,11 @@ extern "C" CUresult devtrace_sim_library_meet(const char* name, CUstream stream,
 // The handle of the memory around a pointer for other processes, at once; in libcuda. Null memory, host memory and what
 // cannot be shared: CUDA_ERROR_INVALID_VALUE.
 extern "C" CUresult devtrace_sim_memory_handle(CUipcMemHandle* handle, CUdeviceptr pointer);
+
+// Of memory of this process. False: all of it is computed.
+extern "C" int devtrace_sim_uncomputed_part(const void* memory, size_t bytes, devtrace::simulate::UncomputedPart* part);
+// It was written, by what is computed but for that part.
+extern "C" void devtrace_sim_received(const void* memory, size_t bytes, const devtrace::simulate::UncomputedPart* part);
 
 namespace devtrace::simulate::library {
 

@@ -1,6 +1,7 @@
 // Kernel launches of the driver API: checked and recorded, not run.
 #include "simulate/cuda/launch.h"
 
+#include <cstdio>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -8,11 +9,13 @@
 #include <string>
 #include <utility>
 
+#include "simulate/common/uncomputed_part.h"
 #include "simulate/cuda/api.h"
 #include "simulate/model/asynchronous/schedule.h"
 #include "simulate/model/kernels/module.h"
 #include "simulate/model/kernels/stand_ins.h"
 #include "simulate/model/stream.h"
+#include "simulate/values/uncomputed.h"
 
 namespace devtrace::simulate {
 namespace {
@@ -222,6 +225,25 @@ extern "C" __attribute__((visibility("default"))) CUresult devtrace_sim_library_
   operation.compute = compute;
   operation.compute_data = std::move(held);
   return simulate::submit(stream, std::move(operation));
+}
+
+extern "C" __attribute__((visibility("default"))) int devtrace_sim_uncomputed_part(const void* memory, size_t bytes,
+                                                                                   simulate::UncomputedPart* part) {
+  const auto begin = reinterpret_cast<uintptr_t>(memory);
+  const simulate::values::Unwritten found = simulate::values::uncomputed().part(begin, bytes);
+  if (!found.source) return false;
+  *part = {found.begin - begin, found.begin - begin + found.size, {}};
+  std::snprintf(part->source, sizeof part->source, "%s", simulate::values::name_of(found.source).c_str());
+  return true;
+}
+
+extern "C" __attribute__((visibility("default"))) void devtrace_sim_received(const void* memory, size_t bytes,
+                                                                             const simulate::UncomputedPart* part) {
+  const auto begin = reinterpret_cast<uintptr_t>(memory);
+  simulate::values::uncomputed().clear(begin, bytes);
+  if (part->begin < part->end)
+    simulate::values::uncomputed().mark(begin + part->begin, part->end - part->begin,
+                                        simulate::values::source_named(part->source));
 }
 
 extern "C" __attribute__((visibility("default"))) CUresult devtrace_sim_library_compute(

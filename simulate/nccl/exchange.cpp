@@ -5,6 +5,8 @@
 #include <cstring>
 #include <vector>
 
+#include "simulate/common/library.h"
+
 namespace devtrace::simulate::nccl {
 namespace {
 
@@ -15,6 +17,8 @@ struct Row {
   bool from_all;                 // what is received has a part of each rank
   bool one_sends, one_receives;  // the root alone
 };
+constexpr char kOfRank[] = " of rank ";
+
 // By OperationKind.
 constexpr Row kRows[] = {
     {"AllReduce", true, false, false, false, false},    {"Reduce", true, false, false, false, true},
@@ -59,8 +63,9 @@ void fail(Place& place, ncclResult_t error, const std::string& why) {
 }
 
 // Copies what the rank sends. Without the lock: nobody else looks at the part before it is posted.
-void fill(Region& region, const Part& part, const Exchange& exchange) {
+void fill(Region& region, Part& part, const Exchange& exchange) {
   if (part.bytes == 0 || !exchange.send) return;
+  devtrace_sim_uncomputed_part(exchange.send, part.bytes, &part.uncomputed);
   std::memcpy(region.at(part), exchange.send, part.bytes);
   scale(region.at(part), part.bytes / size_of(exchange.call.type), exchange.call.type, exchange.scale);
 }
@@ -176,6 +181,29 @@ void copy(void* to, const void* from, size_t bytes) {
   if (to && bytes) std::memcpy(to, from, bytes);
 }
 
+// Adds what a rank has sent uncomputed. Whoever has received it from another one goes on to say whose it was.
+void add(UncomputedPart* all, const UncomputedPart& one, const std::string& whose) {
+  if (one.begin == one.end) return;
+  const bool first = all->begin == all->end;
+  all->begin = first ? one.begin : std::min(all->begin, one.begin);
+  all->end = first ? one.end : std::max(all->end, one.end);
+  if (!first) return;
+  const bool known = whose.empty() || std::strstr(one.source, kOfRank);
+  std::snprintf(all->source, sizeof all->source, "%s%s", one.source, known ? "" : whose.c_str());
+}
+
+// What was received is as computed as it was where it came from, of which `skipped` bytes went to others.
+void follow(const void* received, size_t skipped, size_t bytes, UncomputedPart part) {
+  if (!received || !bytes) return;
+  part.begin = std::max<uint64_t>(part.begin, skipped) - skipped;
+  part.end = std::min<uint64_t>(std::max<uint64_t>(part.end, skipped) - skipped, bytes);
+  devtrace_sim_received(received, bytes, &part);
+}
+
+std::string whose(const Place& place, int rank) {
+  return rank == place.rank ? "" : kOfRank + std::to_string(rank);
+}
+
 // What the rank receives of a complete collective.
 void copy_out(Place& place, const Collective& collective, const Exchange& exchange) {
   const Row& row = row_of(exchange.call);
@@ -187,8 +215,13 @@ void copy_out(Place& place, const Collective& collective, const Exchange& exchan
     const Part& part = collective.parts[from];
     const size_t skipped = row.to_all ? static_cast<size_t>(place.rank) * bytes : 0;
     if (skipped + bytes > part.bytes) continue;  // the other rank has called something else
-    auto* const to = static_cast<uint8_t*>(exchange.receive);
-    copy(to ? to + static_cast<size_t>(from - first) * bytes : nullptr, place.region->at(part) + skipped, bytes);
+    auto* to = static_cast<uint8_t*>(exchange.receive);
+    if (to) to += static_cast<size_t>(from - first) * bytes;
+    copy(to, place.region->at(part) + skipped, bytes);
+    UncomputedPart uncomputed = {};
+    for (int rank = row.reduces ? 0 : from; rank <= (row.reduces ? place.size - 1 : from); ++rank)
+      add(&uncomputed, collective.parts[rank].uncomputed, whose(place, rank));
+    follow(to, skipped, bytes, uncomputed);
   }
 }
 
@@ -225,7 +258,11 @@ bool take_message(Place& place, Exchange& exchange) {
     fail(place, ncclInvalidUsage,
          "rank " + std::to_string(place.rank) + " calls " + in_words(exchange.call) + " where rank " +
              std::to_string(message->from) + " calls " + in_words(message->call));
-  copy(exchange.receive, region.at(part), std::min<size_t>(part.bytes, bytes_of(exchange.call)));
+  const size_t bytes = std::min<size_t>(part.bytes, bytes_of(exchange.call));
+  copy(exchange.receive, region.at(part), bytes);
+  UncomputedPart uncomputed = {};
+  add(&uncomputed, part.uncomputed, whose(place, message->from));
+  follow(exchange.receive, 0, bytes, uncomputed);
   const RegionLock again(region);
   region.give(part);
   message->number = 0;

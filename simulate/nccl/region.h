@@ -13,6 +13,7 @@
 #include <string>
 
 #include "common/running_process.h"
+#include "simulate/common/uncomputed_part.h"
 
 namespace devtrace::simulate::nccl {
 
@@ -46,6 +47,7 @@ struct Call {
 struct Part {
   uint64_t offset = 0, bytes = 0;
   bool posted = false;
+  UncomputedPart uncomputed = {};
 };
 
 // A collective under way: the `number`th of its channel.

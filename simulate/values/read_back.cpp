@@ -83,6 +83,16 @@ Source operator_source(const std::string& name) {
   return source("operator " + name, Certainty::certain);
 }
 
+Source source_named(const std::string& name) {
+  return source(name, Certainty::certain);
+}
+
+std::string name_of(Source source) {
+  Sources& all = sources();
+  std::lock_guard lock(all.mutex);
+  return source ? all.names[static_cast<size_t>(source) - 1].name : std::string();
+}
+
 void set_line_of_python(std::string (*line)()) {
   g_line_of_python = line;
 }

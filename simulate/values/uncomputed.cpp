@@ -80,6 +80,20 @@ Source UncomputedMemory::find(uintptr_t begin, size_t size) {
   return at != m.ranges.end() && at->first < begin + size ? at->second.source : 0;
 }
 
+Unwritten UncomputedMemory::part(uintptr_t begin, size_t size) {
+  if (!size || !any) return {};
+  Memory& m = memory();
+  std::lock_guard lock(m.mutex);
+  Unwritten found;
+  uintptr_t end = 0;
+  for (auto at = first_in(m.ranges, begin); at != m.ranges.end() && at->first < begin + size; ++at) {
+    if (!end) found = {std::max(at->first, begin), 0, at->second.source};
+    end = std::min(at->second.end, begin + size);
+  }
+  found.size = end - found.begin;
+  return found;
+}
+
 void UncomputedMemory::copy(uintptr_t to, uintptr_t from, size_t size) {
   if (!size || !any) return;
   Memory& m = memory();
@@ -135,7 +149,8 @@ devtrace_sim_uncomputed() {
   using namespace devtrace::simulate::values;
   static const UncomputedForTorch table = {
       &uncomputed().any,
-      [](uintptr_t begin, size_t size) { return uncomputed().find(begin, size) != 0; },
+      [](uintptr_t begin, size_t size) { return uncomputed().find(begin, size); },
+      [](uintptr_t begin, size_t size, Source source) { uncomputed().mark(begin, size, source); },
       [](uintptr_t begin, size_t size) { uncomputed().clear(begin, size); },
       set_block_of,
   };

@@ -16,6 +16,16 @@ using Source = int;
 enum class Certainty { certain, perhaps };
 Source kernel_source(const std::string& mangled, Certainty certainty = Certainty::certain);
 Source operator_source(const std::string& name);
+// As another process calls it.
+Source source_named(const std::string& name);
+std::string name_of(Source source);
+
+// What somebody should have written.
+struct Unwritten {
+  uintptr_t begin = 0;
+  size_t size = 0;
+  Source source = 0;
+};
 
 // Half-open ranges of addresses, each with a source.
 struct UncomputedMemory {
@@ -25,6 +35,8 @@ struct UncomputedMemory {
   void clear(uintptr_t begin, size_t size);
   // The first source in the range.
   Source find(uintptr_t begin, size_t size);
+  // ... and from the first to the last byte that somebody should have written.
+  Unwritten part(uintptr_t begin, size_t size);
   // What was copied is as uncomputed as it was where it came from.
   void copy(uintptr_t to, uintptr_t from, size_t size);
 };
@@ -33,13 +45,7 @@ inline bool any_uncomputed() {
   return uncomputed().any.load(std::memory_order_relaxed);
 }
 
-// What somebody should have written.
-struct Unwritten {
-  uintptr_t begin = 0;
-  size_t size = 0;
-  Source source = 0;
-};
-// Marks it, and poisons it where that is wanted.
+// Marks what somebody should have written, and poisons it where that is wanted.
 void mark(const std::vector<Unwritten>& all);
 
 // What a kernel that is launched should have written, while it is not known yet whether somebody computes it
@@ -74,7 +80,8 @@ BlockOf block_of();
 // For the kernels of torch/.
 struct UncomputedForTorch {
   const std::atomic<bool>* any;
-  bool (*is_marked)(uintptr_t begin, size_t size);
+  Source (*find)(uintptr_t begin, size_t size);
+  void (*mark)(uintptr_t begin, size_t size, Source source);
   void (*clear)(uintptr_t begin, size_t size);
   void (*set_block_of)(BlockOf function);
 };

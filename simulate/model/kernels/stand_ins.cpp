@@ -23,10 +23,11 @@ namespace {
 // all ranks' buffers, which other processes have mapped. Of the ranks' signals, which nobody else reads, ours are:
 constexpr int kMostRanks = 8;
 struct Signal {
-  uint32_t turns;               // calls that are done
-  uint32_t stage;               // of the call that is not: 0, or the last one that this rank has reached
-  uint32_t begun[kMostRanks];   // by rank: the last turn in which its input was there
-  uint32_t summed[kMostRanks];  // ... in which it has read all inputs
+  uint32_t turns;                   // calls that are done
+  uint32_t stage;                   // of the call that is not: 0, or the last one that this rank has reached
+  uint32_t begun[kMostRanks];       // by rank: the last turn in which its input was there
+  uint32_t summed[kMostRanks];      // ... in which it has read all inputs
+  uint32_t uncomputed[kMostRanks];  // ... whose input nobody has computed there
 };
 
 // As the kernel's parameters lie.
@@ -84,6 +85,18 @@ void sum(const Call& c) {
     sum<uint16_t>(c, bfloat_to_float, [](float x) { return bfloat_of(x); });
 }
 
+values::Source source_of_input(const Call& c) {
+  return values::uncomputed().find(c.inputs[c.rank], static_cast<size_t>(c.packs) * 16);
+}
+
+// The sum is as computed as all inputs. What of another process's is not, it has told.
+values::Source source_of_sum(const Call& c, uint32_t turn) {
+  if (const values::Source source = source_of_input(c)) return source;
+  for (int i = 0; i < c.ranks; ++i)
+    if (c.own->uncomputed[i] == turn) return values::source_named("a kernel of rank " + std::to_string(i));
+  return 0;
+}
+
 std::atomic_ref<uint32_t> shared(uint32_t& word) {
   return std::atomic_ref<uint32_t>(word);
 }
@@ -98,14 +111,25 @@ bool meet(const Call& c, uint32_t (Signal::*stage)[kMostRanks], uint32_t turn) {
   return all;
 }
 
+void sum_and_follow(const Call& c, uint32_t turn) {
+  const values::Source source = source_of_sum(c, turn);
+  sum(c);
+  const auto result = reinterpret_cast<uintptr_t>(c.result);
+  const size_t bytes = static_cast<size_t>(c.packs) * 16;
+  values::uncomputed().clear(result, bytes);
+  values::uncomputed().mark(result, bytes, source);
+}
+
 // One look, which does what can be done. Of a turn that is done it says so until summed() has taken note.
 int is_summed(void* data) {
   Call& c = *static_cast<Call*>(data);
   if (c.done || !can_be_done(c)) return true;
   const uint32_t turn = c.own->turns + 1;
   if (c.own->stage == 0) {
+    if (source_of_input(c))
+      for (int i = 0; i < c.ranks; ++i) c.signals[i]->uncomputed[c.rank] = turn;
     if (!meet(c, &Signal::begun, turn)) return false;
-    sum(c);
+    sum_and_follow(c, turn);
     c.own->stage = 1;
   }
   // An input may be overwritten only after all have read it.

@@ -89,13 +89,27 @@ bool block_of(uintptr_t address, uintptr_t* begin, size_t* size) {
   return address < *begin + *size;
 }
 
+// From the first byte of a strided tensor to its last.
+struct Span {
+  explicit Span(const at::Tensor& tensor) {
+    int64_t length = tensor.numel() ? 1 : 0;
+    for (int64_t i = 0; length && i < tensor.dim(); ++i) length += (tensor.size(i) - 1) * tensor.stride(i);
+    size = static_cast<size_t>(length) * tensor.element_size();
+    if (size) begin = reinterpret_cast<uintptr_t>(tensor.const_data_ptr());
+  }
+  uintptr_t begin = 0;
+  size_t size;
+};
+
+bool is_strided(const at::Tensor& tensor) {
+  return tensor.defined() && tensor.layout() == c10::kStrided && tensor.has_storage();
+}
+
 bool is_uncomputed(const at::Tensor& tensor) {
   if (!tensor.defined() || !tensor.is_cuda()) return false;
-  if (tensor.layout() != c10::kStrided || !tensor.has_storage()) return true;
-  int64_t length = tensor.numel() ? 1 : 0;
-  for (int64_t i = 0; length && i < tensor.dim(); ++i) length += (tensor.size(i) - 1) * tensor.stride(i);
-  return length && g_uncomputed->is_marked(reinterpret_cast<uintptr_t>(tensor.const_data_ptr()),
-                                           static_cast<size_t>(length) * tensor.element_size());
+  if (!is_strided(tensor)) return true;
+  const Span span(tensor);
+  return g_uncomputed->find(span.begin, span.size) != 0;
 }
 
 bool is_uncomputed(const c10::IValue& value) {
@@ -106,7 +120,63 @@ bool is_uncomputed(const c10::IValue& value) {
   return false;
 }
 
+Source source_of(const c10::IValue& value) {
+  const auto source = [](const at::Tensor& tensor) {
+    const Span span(tensor);
+    return g_uncomputed->find(span.begin, span.size);
+  };
+  if (value.isTensor()) return is_strided(value.toTensor()) ? source(value.toTensor()) : 0;
+  if (!value.isTensorList() && !value.isOptionalTensorList()) return 0;
+  for (const c10::IValue& each : value.toListRef())
+    if (const Source found = source_of(each)) return found;
+  return 0;
+}
+
+// More rows are taken as one piece.
+constexpr int64_t kMostRows = 4096;
+
+// 0: it was computed.
+void set_source(const at::Tensor& tensor, Source source) {
+  if (!tensor.is_non_overlapping_and_dense() && tensor.size(0) <= kMostRows) {
+    for (int64_t i = 0; i < tensor.size(0); ++i) set_source(tensor.select(0, i), source);
+    return;
+  }
+  const Span span(tensor);
+  g_uncomputed->clear(span.begin, span.size);
+  g_uncomputed->mark(span.begin, span.size, source);
+}
+
+bool is_any() {
+  return g_uncomputed && g_uncomputed->any->load(std::memory_order_relaxed);
+}
+
+// As in python/uncomputed.py, in-place operators that forget what was there.
+bool overwrites(const std::string& name) {
+  return name == "aten::copy_" || name == "aten::zero_" || name == "aten::fill_";
+}
+
 }  // namespace
+
+Followed::Followed(const c10::FunctionSchema& schema, at::ArrayRef<c10::IValue> arguments)
+    : overwrites_(overwrites(schema.name())) {
+  bool in_place = false;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const c10::Argument& argument = schema.arguments()[i];
+    const bool written = argument.alias_info() && argument.alias_info()->isWrite();
+    in_place |= written && !argument.is_out();
+    read_.push_back(!written);
+  }
+  overwrites_ |= !in_place;
+}
+
+void Followed::follow(at::ArrayRef<c10::IValue> arguments, at::ArrayRef<c10::IValue> results) const {
+  if (!is_any()) return;
+  Source source = 0;
+  for (size_t i = 0; i < arguments.size() && !source; ++i)
+    if (read_[i]) source = source_of(arguments[i]);
+  for (const c10::IValue& each : results)
+    if ((source || overwrites_) && each.isTensor() && is_strided(each.toTensor())) set_source(each.toTensor(), source);
+}
 
 void follow_uncomputed() {
   using Table = const UncomputedForTorch* (*)();
@@ -117,7 +187,7 @@ void follow_uncomputed() {
 }
 
 bool has_uncomputed(at::ArrayRef<c10::IValue> arguments) {
-  if (!g_uncomputed || !g_uncomputed->any->load(std::memory_order_relaxed)) return false;
+  if (!is_any()) return false;
   for (const c10::IValue& each : arguments)
     if (is_uncomputed(each)) return true;
   return false;

@@ -172,7 +172,9 @@ class Kernel final : public c10::OperatorKernel {
       real.end(nullptr, nullptr, nullptr);
     }
     Left left;
-    if (computed(op, thread, arguments, results, plan_.grows ? &left : nullptr)) return allocate(thread, left, stack);
+    // What a stream has done meanwhile, as with what another rank gave, may be computed by nobody.
+    if (!has_uncomputed(arguments) && computed(op, thread, arguments, results, plan_.grows ? &left : nullptr))
+      return allocate(thread, left, stack);
     Made made = {plan_.by, Stack(results.begin(), results.end())};
     as_given();
     by_python(op, keys, stack, std::move(made));

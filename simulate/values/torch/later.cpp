@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "simulate/values/torch/alias.h"
+#include "simulate/values/torch/blocks.h"
 
 namespace devtrace::simulate::values {
 namespace {
@@ -110,6 +111,7 @@ struct Effect {
   std::string name;
   KeptCall kept;
   Compute compute;
+  Followed followed;
 };
 
 void take_effect(void* data) {
@@ -117,7 +119,9 @@ void take_effect(void* data) {
   const PlainDispatch plain;
   try {
     Stack arguments = effect.kept.arguments;
-    if (!effect.compute(&arguments, effect.kept.results))
+    if (effect.compute(&arguments, effect.kept.results))
+      effect.followed.follow(effect.kept.arguments, effect.kept.results);
+    else
       functions()->assertion(("operator " + effect.name + " could not be computed").c_str());
   } catch (const c10::Error& error) {
     functions()->assertion(("operator " + effect.name + ": " + error.what_without_backtrace()).c_str());
@@ -182,7 +186,7 @@ bool compute_later(RealKernel* real, const c10::FunctionSchema& schema, const st
     if (!each.isTensor()) return false;
   std::optional<KeptCall> kept = keep(schema, arguments, results, HostTensors::kCopied);
   if (!kept || !is_computable(name, *kept, compute)) return false;
-  auto effect = std::make_unique<Effect>(Effect{name, *std::move(kept), compute});
+  auto effect = std::make_unique<Effect>(Effect{name, *std::move(kept), compute, Followed(schema, arguments)});
   const bool later = real->end(
       take_effect, [](void* data) { delete static_cast<Effect*>(data); }, effect.get());
   if (later) effect.release();
