@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "cli/launch/job_page.h"
+#include "cli/launch/not_computed.h"
 #include "cli/subcommand.h"
 #include "common/format.h"
 #include "common/rank_table.h"
@@ -123,6 +124,9 @@ int launch(const Launch& launch) {
   std::optional<Tally> tally;
   if (launch.error_exitcode != 0) environment["DEVTRACE_TALLY"] = tally.emplace().path();
 
+  std::optional<NotComputed> not_computed;
+  if (launch.computes) environment["DEVTRACE_SIM_NOT_COMPUTED"] = not_computed.emplace().path();
+
   const OfferedRankTable ranks;  // as long as the program runs
   if (ranks.table()) environment[kRankTableVariable] = ranks.ticket();
 
@@ -137,6 +141,7 @@ int launch(const Launch& launch) {
     throw Failure(problem.error == 0 ? kBadUsage : problem.error == ENOENT ? 127 : 126, problem.what());
   }
   const int code = wait_for(child, taken);
+  if (not_computed) not_computed->list();
   if (ranks.table()) write_job_page(*ranks.table());
   return tally && tally->any() ? launch.error_exitcode : code;
 }

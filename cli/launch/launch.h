@@ -15,6 +15,7 @@ struct Launch {
   std::vector<std::filesystem::path> preload;    // in front of what LD_PRELOAD holds
   std::vector<std::filesystem::path> libraries;  // in front of what LD_LIBRARY_PATH holds
   std::vector<std::pair<std::string, std::string>> environment;
+  bool computes = false;   // a rehearsal's values, and what is not computed is listed
   int error_exitcode = 0;  // for findings in any process of the tree; 0: the program's own code stands
 };
 

@@ -119,6 +119,7 @@ Launch RehearseOptions::on_simulated_devices(Launch what) const {
   set("DEVTRACE_SIM_PEER", peer);
   set("DEVTRACE_SIM_ASYNC", async);
   if (no_values) set("DEVTRACE_SIM_VALUES", "0");
+  what.computes = !no_values;
   if (keep_going) set("DEVTRACE_SIM_KEEP_GOING", "1");
   if (strict) set("DEVTRACE_SIM_STRICT", "1");
   if (poison) set("DEVTRACE_SIM_POISON", "1");

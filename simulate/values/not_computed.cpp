@@ -1,4 +1,5 @@
 // The list at exit: kernels and operators whose results nobody computed.
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -30,6 +31,16 @@ bool wanted() {
     return !values || std::strcmp(values, "0") != 0;
   }();
   return is;
+}
+
+// For the command, should this process end without its list: a line for each name, and none once they are said.
+void note(const std::string& name) {
+  const char* path = std::getenv("DEVTRACE_SIM_NOT_COMPUTED");
+  const int file = path && *path ? open(path, O_WRONLY | O_APPEND | O_CLOEXEC) : -1;
+  if (file < 0) return;
+  const std::string line = std::to_string(getpid()) + (name.empty() ? "" : " " + name) + "\n";
+  if (write(file, line.data(), line.size()) < 0) std::perror("devtrace: what is not computed cannot be noted");
+  close(file);
 }
 
 void list_not_computed();
@@ -87,6 +98,7 @@ void list_not_computed() {
                  because.c_str());
   }
   if (said > kMost) std::fprintf(stderr, "devtrace:   and %zu more\n", said - kMost);
+  note("");
 }
 
 }  // namespace
@@ -104,7 +116,7 @@ void not_computed_kernel(const std::string& mangled, const std::string& reason) 
   if (!wanted()) return;
   Missing& all = missing();
   std::lock_guard lock(all.mutex);
-  ++all.kernels[mangled];
+  if (all.kernels[mangled]++ == 0) note("kernel " + readable_name(mangled));
   if (!reason.empty()) all.reasons[mangled] = reason;
 }
 
@@ -120,7 +132,7 @@ void not_computed_operator(const std::string& name, const std::string& reason) {
   if (!wanted()) return;
   Missing& all = missing();
   std::lock_guard lock(all.mutex);
-  all.operators.emplace(name, reason);
+  if (all.operators.emplace(name, reason).second) note("operator " + name + ": " + reason);
 }
 
 NotComputed not_computed() {

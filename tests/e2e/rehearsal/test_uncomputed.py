@@ -190,3 +190,29 @@ def test_an_operator(tmp_path):
     outcome = rehearse(tmp_path, OPERATOR, "--poison")
     assert outcome.code == 0 and outcome.out == "True\n", outcome.err
     assert lines(outcome) == [("program.py", 4, "operator aten::nansum")]
+
+
+# How a process ends that does not come to its list.
+WITHOUT_A_LIST = LAUNCH + """
+import os, signal, sys
+import torch
+def work(name, end):
+    x = torch.ones(8, device="cuda:0")
+    launch(name, x.data_ptr(), x.data_ptr())
+    end()
+ends = {"killed": lambda: os.kill(os.getpid(), signal.SIGKILL), "left": lambda: os._exit(0), "listed": lambda: sys.exit(0)}
+for name, end in ends.items():
+    child = os.fork()
+    if child == 0:
+        work(name, end)
+    os.waitpid(child, 0)
+    print(child, flush=True)
+"""
+
+
+def test_what_a_process_that_is_killed_has_not_computed_is_listed(tmp_path):
+    outcome = rehearse(tmp_path, WITHOUT_A_LIST)
+    killed, left, _ = outcome.out.split()
+    lists = re.findall(r"^devtrace: not computed in (.*?)(?:, results.*|, which ended without saying so):\n((?:devtrace:   .*\n)+)", outcome.err, re.MULTILINE)
+    kernels = sorted((process, re.findall("kernel (.*?)(?: .*)?\n", names)) for process, names in lists)
+    assert kernels == sorted([(f"process {killed}", ["killed"]), (f"process {left}", ["left"]), ("this rehearsal", ["listed"])]), outcome.err
