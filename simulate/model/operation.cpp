@@ -127,16 +127,7 @@ bool is_illegal(const Operation& op, const Function& f) {
 CUresult run_kernel(Operation& op) {
   count_launch(op);
   Function* f = op.kernel.func ? function_of(op.kernel.func) : nullptr;  // null: a mathematics library's
-  if (f && may_compute(op, *f)) {
-    if (op.context->sticky || compute_kernel(op, *f)) return CUDA_SUCCESS;
-    values::not_computed_kernel(f->name, why_not_computed(*f));
-  }
-  if (!op.in_operator && !op.compute) {
-    if (f)
-      mark_written(op, *f);
-    else
-      mark_written(op);
-  }
+  if (op.kept ? f && may_compute(op, *f) : take_effect(op)) return CUDA_SUCCESS;
   if (!f) {
     for (const CUdeviceptr address : op.touched)
       if (is_unreachable(op.context, address)) op.context->sticky = CUDA_ERROR_ILLEGAL_ADDRESS;
@@ -319,6 +310,20 @@ void count_launch(Operation& op) {
                               : op.library ? op.library
                                            : "of a mathematics library",
                               f ? why_not_computed(*f) : "");
+}
+
+bool take_effect(const Operation& op) {
+  Function* const f = op.kernel.func ? function_of(op.kernel.func) : nullptr;
+  if (f && may_compute(op, *f)) {
+    if (op.context->sticky || compute_kernel(op, *f)) return true;
+    values::not_computed_kernel(f->name, why_not_computed(*f));
+  }
+  if (op.in_operator || op.compute) return false;
+  if (f)
+    mark_written(op, *f);
+  else
+    mark_written(op);
+  return false;
 }
 
 bool waits_for_others(const Operation& op) {

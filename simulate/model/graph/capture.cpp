@@ -7,7 +7,7 @@
 #include <mutex>
 
 #include "simulate/model/device.h"
-#include "simulate/model/graph/communication.h"
+#include "simulate/model/graph/kept_work.h"
 
 namespace devtrace::simulate {
 namespace {
@@ -78,7 +78,7 @@ CUresult end_capture(CUstream stream, CUgraph* graph) {
 
 CUresult capture(CUstream stream, Operation operation) {
   if (stream->capture->invalid) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-  keep_communication(operation);
+  keep_work(operation);
   CUgraphNode node;
   if (CUresult e =
           add_node(stream->capture->graph, stream->tips.data(), stream->tips.size(), std::move(operation), &node))

@@ -18,24 +18,24 @@ _driver = ctypes.CDLL("libcuda.so.1")  # calls let the GIL go
 
 
 class Recording(list):
-    """Also of what other processes take part in: a collective is done between the operators before and behind it."""
+    """Also of what other processes take part in, and of kernels that are no operator's: between the operators before and behind them."""
 
     def __init__(self):
         super().__init__()
-        self.first = self.known = _driver.devtrace_sim_communications()
+        self.first = self.known = _driver.devtrace_sim_kept_work()
 
     def append(self, entry):
         self.look()
         super().append(entry)
 
     def look(self):
-        begin, self.known = self.known, _driver.devtrace_sim_communications()
+        begin, self.known = self.known, _driver.devtrace_sim_kept_work()
         for number in range(begin, self.known):
-            super().append((None, lambda *_, number=number: _driver.devtrace_sim_communicate(number), None, (), {}, None))
+            super().append((None, lambda *_, number=number: _driver.devtrace_sim_do_kept_work(number), None, (), {}, None))
 
     def __del__(self):
         for number in range(self.first, self.known):
-            _driver.devtrace_sim_forget_communication(number)
+            _driver.devtrace_sim_forget_kept_work(number)
 
 
 def captured(compute, result, args, kwargs, state):
@@ -91,7 +91,7 @@ def install(within, wait):
         recording = self._devtrace_operators = Recording()
         randomness.begin_capture()
         native.record(True)
-        _driver.devtrace_sim_record_communication(1)
+        _driver.devtrace_sim_keep_work(1)
 
     def capture_end(self):
         global recording
@@ -99,7 +99,7 @@ def install(within, wait):
             recording.look()
         recording = None
         native.record(False)
-        _driver.devtrace_sim_record_communication(0)
+        _driver.devtrace_sim_keep_work(0)
         return end(self)
 
     def replay_computed(self):

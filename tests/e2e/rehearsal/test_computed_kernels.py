@@ -147,6 +147,27 @@ def test_nodes_of_graphs(rehearse, env):
     assert outcome.code == 0 and "not computed" not in outcome.err, outcome.err
 
 
+# Replays compute operators one by one.
+BETWEEN_OPERATORS = LAUNCH + """
+import torch
+x, graph = torch.zeros(32, device="cuda:0"), torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    a, b = x * 2, torch.zeros(32, device="cuda:0")
+    launch("copied", a.data_ptr(), b.data_ptr(), torch.cuda.current_stream().cuda_stream)
+    c = b + 1
+for n in range(3):
+    x.fill_(n)
+    graph.replay()
+    print(c.sum().item())
+"""
+
+
+@pytest.mark.parametrize("env", [{}, {"DEVTRACE_SIM_ASYNC": "3"}], ids=["at_once", "async"])
+def test_between_the_operators_of_a_graph(rehearse, env):
+    outcome = rehearse(BETWEEN_OPERATORS, env={"DEVTRACE_SIM_KERNELS": "1", **env})
+    assert outcome.code == 0 and outcome.out.split() == ["32.0", "96.0", "160.0"], outcome.out + outcome.err
+
+
 @pytest.mark.parametrize(
     ("addresses", "told"),
     [

@@ -32,6 +32,14 @@ with torch.cuda.graph(graph):
     y = out * 2
 graph.replay()
 y.cpu()""",
+    "within_a_graph": """
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    y = torch.zeros(1000, device="cuda:0")
+    launch("within_a_graph", x.data_ptr(), y.data_ptr(), torch.cuda.current_stream().cuda_stream)
+    z = y + 1
+graph.replay()
+z.cpu()""",
     "column": "table = torch.zeros(1000, 2, device='cuda:0'); table[:, 1] = out; table[5, 1].item()",
     "backward": "w = torch.ones(1000, device='cuda:0', requires_grad=True); (w * out).sum().backward(); w.grad.cpu()",
     "pinned": "y = torch.empty(1000, pin_memory=True); y.copy_(out, non_blocking=True)",
@@ -53,6 +61,13 @@ CLEAN = {
     "in_pieces": "out[:600] = 1; out[600:] = 2; out.cpu()",
     "by_columns": "t = out.view(500, 2); t[:, 0] = 1; t[:, 1] = 2; out.cpu()",
     "not_read": "y = out * 2",
+    "before_it_in_a_graph": """
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    y = x + 1
+    launch("before_it_in_a_graph", x.data_ptr(), x.data_ptr(), torch.cuda.current_stream().cuda_stream)
+graph.replay()
+y.cpu()""",
 }
 
 
