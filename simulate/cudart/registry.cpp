@@ -140,8 +140,6 @@ using namespace devtrace::simulate::cudart;
 
 extern "C" {
 
-void devtrace_sim_kernels_registered();  // values/install.cpp
-
 struct FatbinWrapper {
   int magic, version;
   const void* data;
@@ -155,11 +153,8 @@ void** __cudaRegisterFatBinary(void* wrapper) {
   f->image = known.version == 2 ? wrapper : known.data;
   void** handle = reinterpret_cast<void**>(f.get());
   Registry& r = registry();
-  {
-    std::unique_lock lock(r.mutex);
-    r.fatbins[handle] = std::move(f);
-  }
-  devtrace_sim_kernels_registered();
+  std::unique_lock lock(r.mutex);
+  r.fatbins[handle] = std::move(f);
   return handle;
 }
 

@@ -188,12 +188,6 @@ extern "C" __attribute__((visibility("default"))) void devtrace_sim_operators_de
   p.Py_AddPendingCall(look_again, nullptr);
 }
 
-// For libcudart: kernels were registered, perhaps a library's that is called without PyTorch's operators
-// (python/tvm_functions.py).
-extern "C" __attribute__((visibility("default"))) void devtrace_sim_kernels_registered() {
-  if (devtrace::simulate::values::has_torch()) devtrace_sim_operators_defined();
-}
-
 // For the kernels of torch/.
 extern "C" __attribute__((visibility("default"))) devtrace::simulate::values::Thread* devtrace_sim_values_thread() {
   return &devtrace::simulate::values::t_thread;

@@ -11,7 +11,7 @@ import os
 def install(
     wrap, not_computed, within, wait, keep_kernel, with_keys, defer, around, give_up, unwatched, any_uncomputed, follow_uncomputed, mark_uncomputed
 ):
-    """What install.cpp offers: see there. Returns what it calls when Triton is imported, and when operators or kernels were registered."""
+    """What install.cpp offers: see there. Returns what it calls when Triton is imported, and when operators were registered."""
     import torch
 
     from . import compiled_graphs, deferred, graphs, native, registration, triton_kernels, tvm_functions, uncomputed
@@ -31,9 +31,4 @@ def install(
     deferred.install(defer, give_up, unwatched)
 
     tvm_functions.install()
-
-    def look():
-        tvm_functions.install()
-        registration.look()
-
-    return triton_kernels.install, look
+    return triton_kernels.install, registration.look

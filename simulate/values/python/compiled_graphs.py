@@ -29,6 +29,7 @@ def install(around, unwatched):
         "torch._inductor.codecache": keep_with_entries,
         "torch._inductor.runtime.benchmarking": measure_nothing,
         "torch._inductor.codegen.wrapper": tune_nothing,
+        "torch._inductor.codegen.triton": try_nothing_fused,
     })  # fmt: skip
 
 
@@ -119,6 +120,12 @@ def measure_nothing(benchmarking):
 
 def tune_nothing(wrapper):
     launches_itself(getattr(wrapper, "PythonWrapperCodegen", None), "generate_and_run_autotune_block")
+
+
+def try_nothing_fused(triton):
+    """Kernels that are tried fused and alone: what they launch is not all given to what measures."""
+    for name in ("benchmark_codegened_module", "benchmark_combo_kernel"):
+        launches_itself(getattr(triton, "TritonScheduling", None), name)
 
 
 def launches_itself(owner, name):

@@ -5,11 +5,10 @@ CUDA tensors are given as their CPU aliases, and it writes where the kernel woul
 """
 
 import functools
-import sys
 
 import torch
 
-from . import deferred, graphs, uncomputed
+from . import deferred, graphs, imported, uncomputed
 
 FUNCTIONS = {}  # (name, number of arguments): function
 WRITTEN = {"result", "samples", "valid"}  # parameters
@@ -21,11 +20,12 @@ def function(does):
 
 
 def install():
-    """Asked when kernels were registered, as a module of TVM's may have been loaded, whose functions are fetched next."""
-    module = getattr(sys.modules.get("tvm_ffi.module"), "Module", None)
-    real = getattr(module, "get_function", None)
-    if real is None or hasattr(real, "devtrace"):
-        return
+    """Before the first function of a module of TVM's is fetched."""
+    imported.change({"tvm_ffi.module": watch})
+
+
+def watch(module):
+    real = module.Module.get_function
     names = {name for name, _ in FUNCTIONS}
 
     @functools.wraps(real)
@@ -33,8 +33,7 @@ def install():
         found = real(self, name, *args, **kwargs)
         return deferred.then(found, functools.partial(called, name)) if name in names else found
 
-    get_function.devtrace = True
-    module.get_function = get_function
+    module.Module.get_function = get_function
 
 
 def called(name, *arguments):

@@ -349,6 +349,23 @@ def test_what_was_compiled_by_an_earlier_process_is_computed(tmp_path):
         assert "not computed" not in outcome.err and "does not compute" not in outcome.err and outcome.findings == []
 
 
+# vLLM's settings, with which Inductor tries kernels as one and apart.
+TRIED = HEAD + """
+import torch._inductor.config as config
+config.combo_kernels = config.benchmark_combo_kernel = config.benchmark_fusion = True
+def function(a, b, c):
+    return a * 2 + 1, b.cos(), (c.sin() + 1).sum(1), c.softmax(-1)
+given = [torch.randn(*shape, device="cuda") for shape in ((64, 64), (32, 100), (40, 70))]
+for a, b in zip(torch.compile(function)(*given), function(*given)):
+    equal("tensor", a, b)
+"""
+
+
+def test_kernels_that_inductor_only_tries_are_not_missed(tmp_path):
+    outcome = start(TRIED, tmp_path, env={**ALONE, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "inductor")}, timeout=400)
+    assert outcome.code == 0 and "not computed" not in outcome.err, outcome.err
+
+
 # An operator that the CPU does not have is asked of the device, where a replay computes.
 REPLAYED = HEAD + """
 @torch.library.custom_op("mine::twice", mutates_args=(), device_types="cuda")

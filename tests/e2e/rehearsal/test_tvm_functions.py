@@ -1,23 +1,21 @@
 """Functions that are called by TVM's FFI and have their kernels as machine code: computed by their meaning, as FlashInfer's sampling."""
 
-# What the library is that PyTorch does not know: a module whose functions are there once its kernels are registered.
+# What the library is that PyTorch does not know. It is imported where CUDA is in use already, and not by the main thread.
 LOADED = """
-import ctypes, sys, types
+import os, sys, threading
 import torch
 
-class Module:
-    def get_function(self, name, query_imports=False):
-        return lambda *arguments: None
-    def __getattr__(self, name):
-        return self.get_function(name)
-
-sys.modules["tvm_ffi"], sys.modules["tvm_ffi.module"] = types.ModuleType("tvm_ffi"), types.SimpleNamespace(Module=Module)
+os.makedirs("tvm_ffi")
+with open("tvm_ffi/module.py", "w") as file:
+    file.write("class Module:\\n    get_function = lambda self, *name: lambda *arguments: None\\n    def __getattr__(self, name): return self.get_function(name)\\n")
+sys.path.insert(0, os.getcwd())
 logits = torch.tensor([[0.0, 3.0, 2.0, 1.0], [5.0, 5.0, 0.0, 6.0]], device="cuda")
 probs = logits.softmax(-1)
-runtime = ctypes.CDLL("libcudart.so.13")
-runtime.__cudaRegisterFatBinary.restype = ctypes.c_void_p
-runtime.__cudaRegisterFatBinary((ctypes.c_void_p * 4)())
-module = Module()
+def load():
+    global module
+    from tvm_ffi.module import Module
+    module = Module()
+thread = threading.Thread(target=load); thread.start(); thread.join()
 
 def result(name, values, *rest):
     out = torch.full_like(values, -1.0)
