@@ -253,18 +253,25 @@ VLLM = '''
 from transformers import LlamaConfig, LlamaForCausalLM
 from vllm import LLM, SamplingParams
 if __name__ == "__main__":
+    # The best logit is 0.28 or more above the next for each of these tokens. In bfloat16 the order of additions, which is another with
+    # each backend and number of devices, decides where two are nearer than 0.03; of other seeds most have such.
+    torch.manual_seed(29)
     llama = LlamaForCausalLM(LlamaConfig(
-        hidden_size=128, intermediate_size=256, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=1, vocab_size=256,
+        hidden_size=128, intermediate_size=256, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=2, vocab_size=256,
         max_position_embeddings=256, initializer_range=0.2, eos_token_id=None)).to(torch.bfloat16).eval()
-    # Wherever bfloat16 has two logits equal, as in some, the order of additions decides, which is another on each backend.
     prompts = [[1, 2, 3, 4], [7, 3]]
     llama.save_pretrained("llama")
-    llm = LLM("llama", skip_tokenizer_init=True)
-    for how, sampling in (("tokens", dict(temperature=0)), ("tokens drawn from one", dict(temperature=1, top_k=1, top_p=0.9))):
-        made = llm.generate([{"prompt_token_ids": ids} for ids in prompts], SamplingParams(**sampling, max_tokens=8, ignore_eos=True, detokenize=False))
-        for ids, each in zip(prompts, made):
-            own = llama.generate(torch.tensor([ids]), max_new_tokens=8, do_sample=False, pad_token_id=0)[0, len(ids):]
-            equal(f"{how} of {len(ids)}", torch.tensor(each.outputs[0].token_ids), own, 0)
+    made = {}
+    for devices in ("one device", "two devices"):
+        llm = LLM("llama", skip_tokenizer_init=True, tensor_parallel_size=1 + (devices == "two devices"))
+        for how, sampling in (("tokens", dict(temperature=0)), ("tokens drawn from one", dict(temperature=1, top_k=1, top_p=0.9))):
+            out = llm.generate([{"prompt_token_ids": ids} for ids in prompts], SamplingParams(**sampling, max_tokens=8, ignore_eos=True, detokenize=False))
+            made[f"{how}, {devices}"] = [list(each.outputs[0].token_ids) for each in out]
+        del llm
+    # Last: it forks, and what computes on the CPU has threads.
+    own = [llama.generate(torch.tensor([ids]), max_new_tokens=8, do_sample=False, pad_token_id=0)[0, len(ids):].tolist() for ids in prompts]
+    for what, tokens in made.items():
+        equal(what, tokens, own, 0)
 '''
 
 NUMBA = '''
