@@ -181,20 +181,16 @@ CUresult perform(Operation& op) {
       return run_kernel(op);
     case CU_GRAPH_NODE_TYPE_MEMCPY:
       count(op.copy);
-      if (op.copies_suppressed) {
+      if (op.copies_suppressed)
         clear_host(op.copy);
-        return CUDA_SUCCESS;
-      }
-      copy_now(op.copy);
-      if (values::any_uncomputed()) follow(op.copy);
+      else if (!op.kept)
+        take_effect(op);
       return CUDA_SUCCESS;
     case CU_GRAPH_NODE_TYPE_MEMSET:
-      if (op.copies_suppressed) return CUDA_SUCCESS;
-      set_now(op.set);
-      if (values::any_uncomputed()) follow(op.set);
+      if (!op.copies_suppressed && !op.kept) take_effect(op);
       return CUDA_SUCCESS;
     case CU_GRAPH_NODE_TYPE_HOST:
-      op.host.fn(op.host.userData);
+      if (!op.kept) take_effect(op);
       return CUDA_SUCCESS;
     case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
       complete_event(op.event, op.event_turn);
@@ -312,7 +308,9 @@ void count_launch(Operation& op) {
                               f ? why_not_computed(*f) : "");
 }
 
-bool take_effect(const Operation& op) {
+namespace {
+
+bool take_kernel_s_effect(const Operation& op) {
   Function* const f = op.kernel.func ? function_of(op.kernel.func) : nullptr;
   if (f && may_compute(op, *f)) {
     if (op.context->sticky || compute_kernel(op, *f)) return true;
@@ -324,6 +322,26 @@ bool take_effect(const Operation& op) {
   else
     mark_written(op);
   return false;
+}
+
+}  // namespace
+
+bool take_effect(const Operation& op) {
+  switch (op.type) {
+    case CU_GRAPH_NODE_TYPE_MEMCPY:
+      copy_now(op.copy);
+      if (values::any_uncomputed()) follow(op.copy);
+      return true;
+    case CU_GRAPH_NODE_TYPE_MEMSET:
+      set_now(op.set);
+      if (values::any_uncomputed()) follow(op.set);
+      return true;
+    case CU_GRAPH_NODE_TYPE_HOST:
+      op.host.fn(op.host.userData);
+      return true;
+    default:
+      return take_kernel_s_effect(op);
+  }
 }
 
 bool waits_for_others(const Operation& op) {

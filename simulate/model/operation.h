@@ -28,7 +28,7 @@ struct Operation {
   bool waited = false;                   // the call waits for it
   bool counted = false;                  // see count_launch
   bool cooperative = false;              // a kernel whose blocks may all wait for each other
-  bool kept = false;                     // a kernel whose effect comes when graph/kept_work.h says
+  bool kept = false;                     // its effect comes when graph/kept_work.h says
   // Only the member that `type` names means anything.
   CUDA_KERNEL_NODE_PARAMS kernel = {};
   Arguments arguments;
@@ -54,7 +54,8 @@ struct Operation {
 
 // Counts a kernel that is launched, and that nobody computes it, where that shall not wait until it is done.
 void count_launch(Operation& operation);
-// Of a kernel: computes it, or marks what it should have written where nobody does. False: it was not computed.
+// Copies, fills, calls a function of the host's, or computes a kernel; marks what that should have written where nobody
+// computes it. False: it was not computed.
 bool take_effect(const Operation& operation);
 // Whether execute() may wait for another process. Once the stream has come to it.
 bool waits_for_others(const Operation& operation);

@@ -35,7 +35,11 @@ void keep_work(Operation& operation) {
     operation.compute = [](void*) {};
     return;
   }
-  if (operation.type != CU_GRAPH_NODE_TYPE_KERNEL || operation.in_operator || operation.compute) return;
+  const bool copies = operation.type == CU_GRAPH_NODE_TYPE_MEMCPY || operation.type == CU_GRAPH_NODE_TYPE_MEMSET;
+  const bool calls = operation.type == CU_GRAPH_NODE_TYPE_HOST;
+  const bool launches = operation.type == CU_GRAPH_NODE_TYPE_KERNEL && !operation.compute;
+  if (!copies && !calls && !launches) return;
+  if (copies ? operation.copies_suppressed : operation.in_operator) return;
   keep([operation] { take_effect(operation); });
   operation.kept = true;
 }

@@ -150,22 +150,32 @@ def test_nodes_of_graphs(rehearse, env):
 # Replays compute operators one by one.
 BETWEEN_OPERATORS = LAUNCH + """
 import torch
-x, graph = torch.zeros(32, device="cuda:0"), torch.cuda.CUDAGraph()
+x, graph, seen = torch.zeros(32, device="cuda:0"), torch.cuda.CUDAGraph(), []
+look = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda address: seen.append(ctypes.c_float.from_address(address).value))
+at = lambda tensor: ctypes.c_uint64(tensor.data_ptr())
 with torch.cuda.graph(graph):
-    a, b = x * 2, torch.zeros(32, device="cuda:0")
-    launch("copied", a.data_ptr(), b.data_ptr(), torch.cuda.current_stream().cuda_stream)
-    c = b + 1
+    stream = torch.cuda.current_stream().cuda_stream
+    a, b, filled = x * 2, torch.zeros(32, device="cuda:0"), x * 0
+    launch("copied", a.data_ptr(), b.data_ptr(), stream)
+    c, d = b + 1, x * 0
+    do("cuMemcpyDtoDAsync_v2", at(d), at(c), ctypes.c_size_t(128), ctypes.c_void_p(stream))
+    e = d * 10
+    do("cuMemsetD32Async", at(filled), ctypes.c_uint(0x3f800000), ctypes.c_size_t(32), ctypes.c_void_p(stream))
+    f = filled + e
+    do("cuLaunchHostFunc", ctypes.c_void_p(stream), look, at(f))
+    f.add_(1)
 for n in range(3):
     x.fill_(n)
     graph.replay()
-    print(c.sum().item())
+    torch.cuda.synchronize()
+    print(seen[-1], f.mean().item())
 """
 
 
 @pytest.mark.parametrize("env", [{}, {"DEVTRACE_SIM_ASYNC": "3"}], ids=["at_once", "async"])
 def test_between_the_operators_of_a_graph(rehearse, env):
     outcome = rehearse(BETWEEN_OPERATORS, env={"DEVTRACE_SIM_KERNELS": "1", **env})
-    assert outcome.code == 0 and outcome.out.split() == ["32.0", "96.0", "160.0"], outcome.out + outcome.err
+    assert outcome.code == 0 and outcome.out == "11.0 12.0\n31.0 32.0\n51.0 52.0\n", outcome.out + outcome.err
 
 
 @pytest.mark.parametrize(
