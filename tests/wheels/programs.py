@@ -266,7 +266,7 @@ if __name__ == "__main__":
         llm = LLM("llama", skip_tokenizer_init=True, tensor_parallel_size=1 + (devices == "two devices"))
         for how, sampling in (("tokens", dict(temperature=0)), ("tokens drawn from one", dict(temperature=1, top_k=1, top_p=0.9))):
             out = llm.generate([{"prompt_token_ids": ids} for ids in prompts], SamplingParams(**sampling, max_tokens=8, ignore_eos=True, detokenize=False))
-            made[f"{how}, {devices}"] = [list(each.outputs[0].token_ids) for each in out]
+            made[f"{how} ({devices})"] = [list(each.outputs[0].token_ids) for each in out]
         del llm
     # Last: it forks, and what computes on the CPU has threads.
     own = [llama.generate(torch.tensor([ids]), max_new_tokens=8, do_sample=False, pad_token_id=0)[0, len(ids):].tolist() for ids in prompts]

@@ -252,6 +252,7 @@ def test_rehearse_puts_the_simulated_libraries_under_the_program(devtrace, insta
     env = shown(devtrace("rehearse", "--gpus", "3", "--part", "A100", "--memory", "24GiB", "--peer", "0-1,1-2", "--", "env", env={"LD_LIBRARY_PATH": "/x"}))
     assert env["LD_PRELOAD"].split(":") == [str(installed / "libdevtrace.so"), str(simulate / "libcudart.so.13"), str(simulate / "libcuda.so.1")]
     assert env["LD_LIBRARY_PATH"] == f"{simulate}:/x"
+    assert not os.path.exists(env.pop("DEVTRACE_SIM_NOT_COMPUTED")), "it is read at the end, and gone"
     assert {key: env[key] for key in env if key.startswith("DEVTRACE_SIM")} == {
         "DEVTRACE_SIM_GPUS": "3", "DEVTRACE_SIM_PART": "a100", "DEVTRACE_SIM_MEMORY": "24GiB", "DEVTRACE_SIM_PEER": "0-1,1-2"}
 
