@@ -252,6 +252,16 @@ std::optional<std::string> without_move_of(std::string_view source, std::string_
   return dedented(spliced(source, {moves[0].name, moves[0].close + 1}, ""));
 }
 
+std::optional<std::string> without_move(std::string_view source) {
+  constexpr std::string_view kAll[] = {"to", "cuda", "cpu"};
+  const Scan scan(source);
+  const auto calls = find_calls(source, scan, ".", kAll);
+  if (calls.size() != 1 || !scan.balanced) return std::nullopt;
+  const auto spans = arguments(source, scan, calls[0]);
+  const bool alone = spans.empty() || (spans.size() == 1 && redirect_move(source, "cpu"));
+  return alone ? std::optional(dedented(spliced(source, {calls[0].name, calls[0].close + 1}, ""))) : std::nullopt;
+}
+
 std::optional<std::string> begins_with(std::string_view expression) {
   const Scan scan(expression);
   if (!scan.balanced) return std::nullopt;

@@ -49,6 +49,10 @@ std::optional<std::string> kept_move(std::string_view source);
 // `nn.Parameter(x)`.
 std::optional<std::string> without_move_of(std::string_view source, std::string_view function);
 
+// The statement without its only move, whose result stays where its value is: `return x.to(self.device)` → `return x`.
+// Nothing where that says more than a device.
+std::optional<std::string> without_move(std::string_view source);
+
 // The tensor that an expression of one device begins with: `logprobs` for `torch.gather(logprobs, 1, ids).squeeze()`.
 // Nothing where a step could change the device, or could give something that is no tensor.
 std::optional<std::string> begins_with(std::string_view expression);

@@ -225,11 +225,15 @@ std::optional<size_t> Evidence::caller_of_model() const {
 // when the tensor was made and when the operation was refused, unless a loop came by twice. So the frames further in
 // must be of the model as well.
 bool Evidence::made_inside_model(const Operand& operand) const {
-  const Stack& made = operand.created.stack;
+  return happened_inside_model(operand.created);
+}
+
+bool Evidence::happened_inside_model(const Event& event) const {
+  const Stack& made = event.stack;
   const auto caller = caller_of_model();
   if (!caller || made.empty()) return false;
   const auto given = placed_before_call(*caller);
-  if (given && operand.created.time && *operand.created.time < *given) return false;
+  if (given && event.time && *event.time < *given) return false;
   const size_t depth = stack.size() - *caller;  // frames from the outermost to the caller of the model
   if (made.size() <= depth) return false;
   for (size_t from_outside = 1; from_outside <= depth; ++from_outside) {

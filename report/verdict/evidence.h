@@ -108,6 +108,8 @@ struct Evidence {
   // Was the tensor made after that call began, by the model itself? Both stacks must show it; "no" when either is
   // unknown.
   bool made_inside_model(const Operand& operand) const;
+  // … or was that done to it?
+  bool happened_inside_model(const Event& event) const;
   // Was it made while the method runs that this frame is in, by its code or by what that calls? As above.
   bool made_under(const Operand& operand, size_t frame) const;
   // … and by the very line that this frame is in?

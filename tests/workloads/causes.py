@@ -1584,3 +1584,52 @@ def run(device):
     levels = nn.Parameter(torch.ones(4, device=device))
     Round.apply(torch.ones(2, 4, device=device), levels).sum().backward()
 run("cuda:0")
+
+# === a model takes its own result away, and its next part gives the variable another value
+# category: input-not-moved
+# confidence: medium
+# repairs: cause
+# says: was taken from cuda:0 to cpu
+# fix: return (x * self.weight)
+class Bands(nn.Module):
+    def __init__(self, device="cpu"):
+        super().__init__()
+        self.device, self.weight = device, nn.Parameter(torch.ones(4))
+    def forward(self, x):
+        return (x * self.weight).to(self.device)
+class Shift(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("shift", torch.ones(4))
+    def forward(self, x):
+        x = x - x.mean()
+        x = x * 2
+        return x + self.shift
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.bands, self.shift = Bands(), Shift()
+    def forward(self, x):
+        return self.shift(self.bands(x))
+def run(device):
+    model = Net().to(device)
+    model(torch.ones(2, 4, device=device))
+run("cuda:0")
+
+# === a line moves what it goes through, and what its call gives has come from elsewhere
+# category: created-without-device
+# confidence: low
+# repairs: cause
+# says: was computed from mean
+# fix: mean = collect(model, [each.to(device) for each in batches]).to(device)
+def collect(model, batches):
+    total = torch.zeros(4)
+    for batch in batches:
+        total += model(batch).detach().mean(0).cpu()
+    return total / len(batches)
+def run(device):
+    batches = [torch.ones(2, 4), torch.ones(3, 4)]
+    model = nn.Linear(4, 4).to(device)
+    mean = collect(model, [each.to(device) for each in batches])
+    return model(batches[0].to(device)) + 0.5 * mean
+run("cuda:0")

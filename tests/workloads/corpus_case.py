@@ -1,5 +1,5 @@
 """The corpus: small programs that die of a device mistake, each with what is right to say of it and how it is repaired. They are rebuilt from public
-threads; those of written_2026.py and written_2026b.py, which have none, are written as people write code.
+threads; those without one, as all of written_2026.py and written_2026b.py, are written as people write code.
 
 Its cases are in the form that case_form.py tells. What one prints last after its repair is what it has to print after any other right fix.
 

@@ -16,6 +16,7 @@ from conftest import start  # noqa: E402
 from corpus_score import PARTS, is_right, last_line, names_of  # noqa: E402
 from devtrace.edits import replaced, statement_end  # noqa: E402
 
+NUMBER = re.compile(r"['\"]cuda:\d")
 ASKED = ("found", "operands", "cause", "line", "fix", "number", "wrong_high")
 
 
@@ -36,6 +37,15 @@ def apply(file: Path, line: int, fix: str) -> None:
     file.write_text(replaced(text, line, statement_end(text, line), fix))
 
 
+def replaced_line(cause: dict) -> str:
+    """The statement in whose place the fix is to stand: a number that it has itself is the program's."""
+    file, line = Path(cause.get("file", "")), cause.get("line", 0)
+    if not line or not file.is_file():
+        return ""
+    text = file.read_text()
+    return "\n".join(text.split("\n")[line - 1 : statement_end(text, line)])
+
+
 def answer(case: Case, prints: str) -> Answer:
     result = Answer()
     with tempfile.TemporaryDirectory() as scratch:
@@ -52,7 +62,7 @@ def answer(case: Case, prints: str) -> Answer:
         cause = finding.get("cause", {})
         result.cause = is_right(cause.get("category", ""), case.first("category"))
         result.wrong_high = not result.cause and cause.get("confidence") == "high"
-        result.number = bool(re.search(r"['\"]cuda:\d", cause.get("fix", "")))
+        result.number = len(NUMBER.findall(cause.get("fix", ""))) > len(NUMBER.findall(replaced_line(cause)))
         broken, file, line = scratch, Path(cause.get("file", "")), cause.get("line", 0)
         inside = file.is_relative_to(scratch)
         name = str(file.relative_to(scratch)) if inside else str(file)

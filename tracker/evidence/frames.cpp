@@ -112,6 +112,16 @@ bool Frame::is_parameter(const Api& api, const std::string& name) const {
   return false;
 }
 
+std::vector<std::string> Frame::positional(const Api& api) const {
+  const Ref names = python::attribute(api, code.get(), "co_varnames");
+  const long long count = python::integer(api, python::attribute(api, code.get(), "co_argcount").get(), 0);
+  std::vector<std::string> out;
+  if (!names) return out;
+  for (ssize_t i = 0, n = api.PyTuple_Size(names.get()); i < n && i < count; ++i)
+    out.push_back(python::text(api, api.PyTuple_GetItem(names.get(), i)));
+  return out;
+}
+
 std::vector<Frame> frames(const Api& api, const python::FrameSource& from, size_t most, const SourceReader& sources) {
   std::vector<Frame> found;
   bool excerpt_taken = false;

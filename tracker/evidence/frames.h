@@ -38,6 +38,8 @@ struct Frame {
   python::Ref globals(const python::Api& api) const;
   // Is `name` one of the parameters of the frame's function?
   bool is_parameter(const python::Api& api, const std::string& name) const;
+  // Those that are given by their place, `self` among them.
+  std::vector<std::string> positional(const python::Api& api) const;
 };
 
 // Innermost first, at most `most`. Without a reader only the calling thread's, and those have variables where asking

@@ -267,8 +267,15 @@ static std::optional<Cause> taken_away_before(const Evidence& evidence) {
   if (!pair) return std::nullopt;
   const Operand* const taken = taken_to_the_cpu(*pair.it);
   if (taken->moved.from != pair.other->device) return std::nullopt;
-  std::optional<Fix> fix;
-  for (size_t frame = 0; frame < evidence.stack.size(); ++frame) {
+  // The model itself took it away, where nobody says the CPU, and goes on with it: it would lie right without that.
+  const Frame& line = *taken->moved.line();
+  const Stack& passed = taken->moved.stack;
+  const bool meant = std::any_of(passed.begin(), passed.end(), [](const Frame& each) {
+    return each.project && each.source.find("cpu") != each.source.npos;
+  });
+  const auto kept = evidence.happened_inside_model(taken->moved) && !meant ? without_move(line.source) : std::nullopt;
+  std::optional<Fix> fix = kept ? std::optional(repair_of(line, *kept)) : std::nullopt;
+  for (size_t frame = 0; !kept && frame < evidence.stack.size(); ++frame) {
     if (!evidence.stack[frame].project || taken->name_in(frame).empty()) continue;
     if (auto here = move_at(evidence, frame, *taken, device_expression(evidence, frame, *pair.other)))
       fix = repairing(std::move(here));

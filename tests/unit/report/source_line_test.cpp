@@ -152,6 +152,11 @@ TEST(SaysDevice, SeesArgumentsAndMoves) {
 
 TEST(RedirectMove, ChangesTheOnlyMove) {
   EXPECT_EQ(redirect_move("x = x.to(self.device)", "m.device"), "x = x.to(m.device)");
+  EXPECT_EQ(without_move("return torch.stack(x).to(self.device)"), "return torch.stack(x)");
+  EXPECT_EQ(without_move("x = x.detach().cpu() * 2"), "x = x.detach() * 2");
+  EXPECT_EQ(without_move("x = x.to(torch.float16)"), std::nullopt) << "a type, no device";
+  EXPECT_EQ(without_move("x = x.to('cpu', torch.float16)"), std::nullopt) << "a type, too";
+  EXPECT_EQ(without_move("x, y = x.cpu(), y.cpu()"), std::nullopt) << "which?";
   EXPECT_EQ(redirect_move("x = x.to('cuda:0', non_blocking=True)", "m.device"),
             "x = x.to(m.device, non_blocking=True)");
   EXPECT_EQ(redirect_move("x = x.cuda()", "m.device"), "x = x.to(m.device)");

@@ -401,8 +401,7 @@ class InstanceHead(nn.Module):
         kept = members[inside]
         return kept
 
-# === wavelet_output
-# thread: https://github.com/spdlearn/spd_learn/pull/16
+# === bands_kept_device
 # about: a layer writes down the device that it was constructed for, the CPU by default, and brings what it gives there; the model has moved since
 # operation: addmm|mm|matmul|bmm|linear|.* on cpu, cuda:0
 # operands: .*

@@ -261,7 +261,62 @@ void add_once(Path path, std::vector<Path>& paths) {
   if (std::none_of(paths.begin(), paths.end(), same)) paths.push_back(std::move(path));
 }
 
+// What a call brings to another device, where it is such a call: `x` of `x.cuda()`. A type is no device.
+Ref moved_by(Tree& tree, Reader& reader, PyObject* call) {
+  const Ref callee = tree.kind(call) == "Call" ? tree.part(call, "func") : Ref();
+  if (!callee || tree.kind(callee.get()) != "Attribute") return {};
+  const std::string method = tree.name(callee.get(), "attr");
+  if (method == "to") {
+    const std::vector<Ref> given = tree.parts(call, "args");
+    const std::optional<Path> device = reader.device(call);
+    const std::string last = !device ? "" : device->steps.empty() ? device->variable : device->steps.back().name;
+    const bool text = !given.empty() && tree.kind(given[0].get()) == "Constant";
+    if (!text && last.find("device") == last.npos) return {};
+  } else if (method != "cuda" && method != "cpu") {
+    return {};
+  }
+  return tree.part(callee.get(), "value");
+}
+
+// Does the comprehension bring each element that it goes through to another device?
+bool moves_its_elements(Tree& tree, Reader& reader, PyObject* node, PyObject* target) {
+  bool moves = false;
+  for (const char* part : {"elt", "value"}) {
+    const Ref element = tree.part(node, part);
+    if (!element) continue;
+    tree.each(element.get(), [&](PyObject* inner) {
+      const Ref moved = moved_by(tree, reader, inner);
+      const std::optional<Path> path = moved ? reader.path(moved.get()) : std::nullopt;
+      if (path)
+        tree.each(target, [&](PyObject* name) {
+          moves = moves || (tree.kind(name) == "Name" && tree.name(name, "id") == path->variable);
+          return true;
+        });
+      return !moves;
+    });
+  }
+  return moves;
+}
+
+void add_used(Tree& tree, Reader& reader, PyObject* from, Expression& out) {
+  tree.each(from, [&](PyObject* node) {
+    const std::string kind = tree.kind(node);
+    if (moved_by(tree, reader, node)) return false;
+    const std::vector<Ref> generators =
+        kind.ends_with("Comp") || kind == "GeneratorExp" ? tree.parts(node, "generators") : std::vector<Ref>();
+    for (const Ref& generator : generators)
+      if (moves_its_elements(tree, reader, node, tree.part(generator.get(), "target").get())) return false;
+    const Ref context = kind == "Name" ? tree.part(node, "ctx") : Ref();
+    if (context && tree.kind(context.get()) == "Store") return false;
+    std::optional<Path> path = reader.path(node);
+    if (!path) return true;
+    add_once(std::move(*path), out.used);
+    return kind == "Subscript";
+  });
+}
+
 void add_mentioned(Tree& tree, Reader& reader, Expression& out) {
+  add_used(tree, reader, tree.root(), out);
   tree.each(tree.root(), [&](PyObject* node) {
     if (tree.kind(node) == "Call")
       if (std::optional<Path> device = reader.device(node)) add_once(std::move(*device), out.devices);

@@ -48,6 +48,7 @@ struct Operation {
 struct Expression {
   std::vector<Operation> operations;  // those that it may be: one where the text is the operation's own
   std::vector<Path> mentioned;        // everything that the text names, once each
+  std::vector<Path> used;             // … but for what it brings to another device first: `x.cuda()`
   std::vector<Path> devices;          // what it gives as device=, or to .to(…) and .cuda(…)
 };
 

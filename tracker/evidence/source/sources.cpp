@@ -165,7 +165,7 @@ void Sources::add_by_line(size_t index) {
 void Sources::sources_in(const Expression& read, size_t frame, size_t index, uint64_t time) {
   size_t found_here = 0, producers = 0;
   const Path* owner = nullptr;
-  for (const Path& named : read.mentioned) {
+  for (const Path& named : read.used) {
     Path path = named;
     Scope::Found found = scope_.follow(path, frame);
     for (; !found.value && !path.steps.empty(); found = scope_.follow(path, frame)) {
@@ -185,6 +185,10 @@ void Sources::sources_in(const Expression& read, size_t frame, size_t index, uin
       const bool itself = path.variable == "self" && path.steps.empty();
       if (!itself && !operands_[index].given_by.known() && producers++ < kMostProducers)
         note_producer(path, operands_[index], frame);
+      continue;
+    }
+    if (value == operands_[index].object) {
+      if (path.steps.empty() && add_given(path.variable, frame, index, time)) ++found_here;
       continue;
     }
     reach_.walk(value, to_string(path), 3, false, [&](const ReachedObject& reached) {
@@ -216,6 +220,29 @@ bool Sources::add_source(const ReachedObject& reached, const std::string& role, 
   source.source_of = index;
   operands_.push_back(std::move(source));
   return true;
+}
+
+// A parameter that has got another value since, `x = x - x.mean()`: what the call gave for it. That is known where a
+// function that takes anything has handed it on, as PyTorch's modules do.
+bool Sources::add_given(const std::string& parameter, size_t frame, size_t index, uint64_t time) {
+  const size_t caller = frame + 1;
+  if (caller >= frames_.size() || !frames_[frame].is_parameter(api_, parameter)) return false;
+  if (frames_[caller].project && !frames_[caller].is_parameter(api_, "args")) return false;
+  const std::vector<std::string> names = frames_[frame].positional(api_);
+  const auto place = std::find(names.begin(), names.end(), parameter);
+  if (place == names.end()) return false;
+  const auto given = [&](long position) { return Path{"args", {{Step::index, "", position}}}; };
+  // A bound method is given all but its object.
+  const Scope::Found first = scope_.follow(given(0), caller), own = scope_.follow(Path{names[0], {}}, frame);
+  const bool bound = names[0] == "self" && first.value.get() != own.value.get();
+  const auto position = static_cast<long>(place - names.begin()) - (bound ? 1 : 0);
+  if (position < 0) return false;
+  for (const Path& path : {given(position), Path{"kwargs", {{Step::key, parameter, 0}}}}) {
+    const Scope::Found found = scope_.follow(path, caller);
+    if (!found.value) continue;
+    return add_source({found.value.get(), to_string(path), {}}, "argument", caller, index, time);
+  }
+  return false;
 }
 
 // What said the device where a tensor was made, or to which it was moved. False: it is not known.

@@ -120,6 +120,22 @@ constexpr Case kLike[] = {
     {"f(x.is_floating_point())", "-"},
 };
 
+// What a result was computed from: not what goes to another device first.
+constexpr Case kUsed[] = {
+    {"y = f(x, z.shape)", "f x z.shape"},
+    {"y = f(x.to(device), z)", "f z"},
+    {"y = f(x.to('cuda:1'), x.to(torch.half), z.cpu())", "f x.to torch.half"},
+    {"y = f(m, [x.to(d.device) for x in xs], zs)", "f m zs"},
+    {"y = {k: v.cuda() for k, v in b.items()}", ""},
+    {"y = [x.to(dtype) for x in xs]", "x.to dtype xs"},
+};
+
+std::string used(const Expression& expression) {
+  std::string out;
+  for (const Path& path : expression.used) out += (out.empty() ? "" : " ") + to_string(path);
+  return out;
+}
+
 std::string likes(const Expression& expression) {
   std::string out;
   for (const auto& operation : expression.operations)
@@ -165,6 +181,9 @@ std::string faults(const std::string& path) {
   for (const Case& one : kLike)
     if (const std::string got = likes(read_expression(*api, one.text, true, "")); got != one.operands)
       out += std::string("\n  ") + one.text + "  lies where  " + got;
+  for (const Case& one : kUsed)
+    if (const std::string got = used(read_expression(*api, one.text, false, "")); got != one.operands)
+      out += std::string("\n  ") + one.text + "  uses  " + got;
   return out;
 }
 
