@@ -22,9 +22,10 @@ constexpr std::string_view kMoves[] = {"to", "cuda"};
 constexpr std::string_view kCudaTypes[] = {"BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor",
                                            "FloatTensor",    "HalfTensor", "IntTensor",  "LongTensor", "ShortTensor"};
 
-// By the module's name, or the only other one that many programs import it under.
+// By the module's name, or another one that many programs import it under. The array API standard calls an array's
+// namespace xp: it may be NumPy, but not where it has made a tensor.
 bool of_torch(std::string_view name) {
-  return name.starts_with("torch.") || name.starts_with("th.");
+  return name.starts_with("torch.") || name.starts_with("th.") || name.starts_with("xp.");
 }
 
 // Calls of functions that make a tensor and take device=: torch.zeros(…), torch.fft.fftfreq(…), x.new_zeros(…).
@@ -364,7 +365,10 @@ std::optional<std::string> move_value(std::string_view source, std::string_view 
   const Scan scan(source);
   const auto value = value_of(source, scan);
   if (!value || !unpacked_names(source).empty()) return std::nullopt;
-  return move_expression(source, source.substr(value->begin, value->end - value->begin), device);
+  // `self.model = model`: the name has the value's text in it.
+  const std::string_view text = source.substr(value->begin, value->end - value->begin);
+  const auto moved = move_expression(text, text, device);
+  return moved ? std::optional(dedented(spliced(source, *value, *moved))) : std::nullopt;
 }
 
 std::string_view value_in(std::string_view source) {

@@ -52,6 +52,16 @@ bool may_be_assigned(std::string_view name) {
   return is_reference(name) && (bracket == name.npos || name.substr(bracket + 1).find_first_of("\"'") == 0);
 }
 
+// `sums[name]`, where the frame says the same by a word, `sums["weight"]`.
+bool is_of_a_dict(const Operand& it, size_t frame) {
+  const std::string_view name = it.name_in(frame), container = container_of(name);
+  return std::any_of(it.names.begin(), it.names.end(), [&](const finding::Name& each) {
+    const std::string_view word = each.name;
+    return each.frame == frame && !container.empty() && word.starts_with(container) &&
+           word.substr(container.size()).starts_with("[\"");
+  });
+}
+
 std::string move_of(std::string_view name, const std::string& device) {
   return fmt::format("{0} = {0}.to({1})\n", name, device);
 }
@@ -61,11 +71,14 @@ bool says_in_front(const Frame& here, const std::string& device) {
   return !binds(here.source, device.substr(0, device.find_first_of(".([")));
 }
 
-// The only tensor that an expression of the failing line was computed from, where that function has it in a variable.
+// The only tensor that an expression of the failing line was computed from, where that function has it in a variable or
+// an attribute.
 const Operand* only_source(const Operand& operand, size_t frame) {
   if (operand.computed_from.size() != 1 || operand.computed_from[0].device != operand.device) return nullptr;
   const Operand& source = operand.computed_from[0];
-  return is_identifier(source.name_in(frame)) ? &source : nullptr;
+  const std::string_view name = source.name_in(frame);
+  const bool kept = source.role == "attribute" && !source.is_state() && may_be_assigned(name);
+  return is_identifier(name) || kept ? &source : nullptr;
 }
 
 // `critic(now), critic(next)`: is the one given to what is given the other one?
@@ -180,7 +193,8 @@ std::optional<Fix> move_with_siblings(const Evidence& evidence, size_t frame, co
     return fix;
   }
   const auto may_be_given = [&](const Operand& it) {
-    return may_be_assigned(it.name_in(frame)) && !it.is_parameter && may_stand_in_front(here, it.name_in(frame));
+    const bool assigned = may_be_assigned(it.name_in(frame)) || is_of_a_dict(it, frame);
+    return assigned && !it.is_parameter && may_stand_in_front(here, it.name_in(frame));
   };
   std::string others;
   const auto moves = [&](std::string_view own) {

@@ -45,6 +45,7 @@ std::optional<Cause> default_device(const Evidence&);
 std::optional<Cause> kept_device(const Evidence&);
 std::optional<Cause> state_of_two_models(const Evidence&);
 std::optional<Cause> kept_by_an_object(const Evidence&);
+std::optional<Cause> taken_to_be_kept(const Evidence&);
 std::optional<Cause> results_apart(const Evidence&);
 std::optional<Cause> data_beside_result(const Evidence&);
 std::optional<Cause> computed_by_an_object(const Evidence&);

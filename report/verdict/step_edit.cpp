@@ -91,6 +91,10 @@ std::optional<std::string> edit_of_value(const Evidence& evidence, const Step& s
   const std::string written = with_one_quote(*target);
   for (const finding::Name& each : it.names) {
     if (each.name == written + path) return move_value(source, device);
+    // A model that an object has, moved behind the line that gave the object its name.
+    if (it.is_state() && it.is_of_whole_model() && each.name.starts_with(written + ".") && each.name.ends_with(path))
+      return fmt::format("{}\n{}.to({})", dedented(source), each.name.substr(0, each.name.size() - path.size()),
+                         device);
     const std::string_view container = container_of(each.name),
                            subscript = std::string_view(each.name).substr(container.size());
     const bool one_step = !it.is_state() && !container.empty() && each.name.find(']') + 1 == each.name.size();

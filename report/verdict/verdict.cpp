@@ -58,6 +58,7 @@ constexpr std::optional<Cause> (*kByKind[])(const Evidence&) = {
     rules::state_of_two_models,             // registered tensors, or what was computed from them
     rules::kept_by_an_object,               // what an object has kept meets what is computed now
     rules::made_inside_without_state,       // on the CPU, inside a model of which nothing is there
+    rules::taken_to_be_kept,                // a line took it away, an object has kept it, and gives it
     rules::results_apart,                   // of two modules
     rules::made_by_a_call_without_tensors,  // on the CPU, by a function that the failing one called
     rules::data_beside_result,              // what a module computed, and data that none did
@@ -216,6 +217,8 @@ finding::Cause cause_of(const Finding& finding) noexcept try {
     if (auto fix = fix_at_origin(evidence)) cause.fix = std::move(fix);
   if (!cause.fix || writes_number(*cause.fix))
     if (auto fix = move_where_constructed(evidence)) cause.fix = std::move(fix);
+  if (cause.fix && writes_number(*cause.fix))
+    if (auto fix = fix_at_origin(evidence); fix && !writes_number(*fix)) cause.fix = std::move(fix);
   if (cause.fix && writes_number(*cause.fix))
     if (auto fix = move_where_called(evidence)) cause.fix = std::move(fix);
   if (!cause.fix && may_meet_anywhere(evidence, cause))

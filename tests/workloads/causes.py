@@ -1633,3 +1633,118 @@ def run(device):
     mean = collect(model, [each.to(device) for each in batches])
     return model(batches[0].to(device)) + 0.5 * mean
 run("cuda:0")
+
+# === a deque keeps what a line took to the CPU
+# category: cached-state-elsewhere
+# confidence: medium
+# repairs: cause
+# says: keeps .entries[0].value there since
+# fix: memory = self.bank.read().to(x.device)
+from collections import deque
+class Entry:
+    def __init__(self, value):
+        self.value = value
+class Bank:
+    def __init__(self, storage):
+        self.entries, self.storage = deque(maxlen=4), storage
+    def write(self, x):
+        self.entries.append(Entry(x.to(self.storage)))
+    def read(self):
+        return torch.cat([entry.value for entry in self.entries])
+class Tracker(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.bank, self.mix = Bank("cpu"), nn.Linear(4, 4)
+    def forward(self, x):
+        self.bank.write(x)
+        memory = self.bank.read()
+        return self.mix(memory)
+def run(device):
+    Tracker().to(device)(torch.ones(2, 4, device=device))
+run("cuda:0")
+
+# === an object constructs a model of a class that it is given
+# category: module-split-or-hook-missing
+# confidence: medium
+# repairs: cause
+# fix: evaluator = Evaluator(lambda: nn.Linear(4, 2))
+# fix: evaluator.network.to(device)
+class Evaluator:
+    def __init__(self, kind):
+        self.network = kind()
+    def play(self, state):
+        return self.network(state)
+def run(device):
+    evaluator = Evaluator(lambda: nn.Linear(4, 2))
+    evaluator.play(torch.ones(2, 4).to(device))
+run("cuda:0")
+
+# === an object that has a device is given a second model
+# category: module-split-or-hook-missing
+# confidence: medium
+# repairs: cause
+# fix: self.average = average.to(self.device)
+class Trainer:
+    def __init__(self, model, average, device):
+        self.device = device
+        self.model = model.to(self.device)
+        self.average = average
+    def evaluate(self, x):
+        return self.model(x.to(self.device)) - self.average(x.to(self.device))
+model, average = nn.Linear(4, 2), nn.Linear(4, 2)
+Trainer(model, average, "cuda:0").evaluate(torch.ones(3, 4))
+
+# === an array's namespace makes a tensor
+# category: created-without-device
+# confidence: medium
+# repairs: cause
+# fix: steps = xp.arange(4, dtype=center.dtype, device=direction.device)
+def sample(center, direction, xp=torch):
+    steps = xp.arange(4, dtype=center.dtype)
+    return center + steps[:, None] * direction
+sample(torch.ones(3, device="cuda:0"), torch.ones(3, device="cuda:0"))
+
+# === two dicts are read by one key
+# category: cached-state-elsewhere
+# confidence: low
+# repairs: line
+# fix: self.anchors[name] = self.anchors[name].to(parameter.device)
+# fix: self.weights[name] = self.weights[name].to(parameter.device)
+# fix: drift = (parameter - self.anchors[name]) ** 2
+class Penalty:
+    def consolidate(self, model):
+        self.weights = {name: parameter.detach().abs().cpu() for name, parameter in model.named_parameters()}
+        self.anchors = {name: parameter.detach().cpu().clone() for name, parameter in model.named_parameters()}
+    def of(self, model):
+        total = 0.0
+        for name, parameter in model.named_parameters():
+            drift = (parameter - self.anchors[name]) ** 2
+            total = total + (self.weights[name] * drift).sum()
+        return total
+def run(device):
+    penalty, model = Penalty(), nn.Linear(4, 2).to(device)
+    penalty.consolidate(model)
+    return penalty.of(model)
+run("cuda:0")
+
+# === an object's tensor is read again in another line
+# category: state-not-registered
+# confidence: medium
+# repairs: line
+# fix: self.vectors = self.vectors.to(x.device)
+# fix: phases = x @ self.vectors.T
+class Waves:
+    def __init__(self):
+        self.vectors = torch.ones(5, 3)
+    def energy(self, x):
+        phases = x @ self.vectors.T
+        return phases.cos().sum(0) / (self.vectors ** 2).sum(-1)
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.waves, self.gain = Waves(), nn.Parameter(torch.ones(3))
+    def forward(self, x):
+        return self.waves.energy(x * self.gain)
+def run(device):
+    Net().to(device)(torch.ones(2, 3).to(device))
+run("cuda:0")

@@ -106,7 +106,8 @@ std::optional<Cause> made_inside_without_state(const Evidence& evidence) {
            it.created.line()->project && evidence.made_inside_model(it);
   };
   const auto inside = [&](const Operand& it) {
-    return made_here(it) && !says_device(it.created.line()->source) && it.computed_from.empty();
+    return made_here(it) && !says_device(it.created.line()->source) && it.computed_from.empty() &&
+           it.given_by.keeps.empty();
   };
   // Computed from nothing but what was made there for the device that a variable says.
   const auto for_a_device = [&](const Operand& it) {

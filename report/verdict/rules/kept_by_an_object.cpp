@@ -96,6 +96,25 @@ std::optional<Cause> computed_by_an_object(const Evidence& evidence) {
       use_site(evidence)};
 }
 
+std::optional<Cause> taken_to_be_kept(const Evidence& evidence) {
+  for (const Operand& it : evidence.operands)
+    for (const finding::KeptTensor& kept : it.given_by.keeps) {
+      const Frame* const line = kept.moved.line();
+      const auto other = std::find_if(evidence.operands.begin(), evidence.operands.end(),
+                                      [&](const Operand& each) { return each.device == kept.moved.from; });
+      if (it.given_by.kind != "owner" || !it.held_by.empty() || it.device == kept.moved.from ||
+          other == evidence.operands.end() || !line || !line->project)
+        continue;
+      return Cause{
+          "cached-state-elsewhere", Confidence::medium,
+          fmt::format("{} gives {} on {}. Its object keeps {} there since {} took that from {}, where what "
+                      "meets it is: {}.",
+                      it.given_by.name, it.name, it.device, kept.name, at(line), kept.moved.from, with_place(*other)),
+          use_site(evidence)};
+    }
+  return std::nullopt;
+}
+
 std::optional<Cause> owned_by_an_object(const Evidence& evidence) {
   const auto pair =
       evidence.pair([&](const Operand& it) { return owner(evidence, it); },

@@ -95,12 +95,14 @@ TEST(GiveDevice, AddsOrReplacesWhatMeansTheDefault) {
   EXPECT_EQ(give_device("m = torch.ones(n, device=d)", "x.device"), std::nullopt);
   EXPECT_EQ(give_device("m = torch.ones(n) + torch.zeros(n)", "x.device"), std::nullopt) << "which?";
   EXPECT_EQ(give_device("m = np.ones(n)", "x.device"), std::nullopt);
+  EXPECT_EQ(give_device("m = xp.ones(n)", "x.device"), "m = xp.ones(n, device=x.device)");
 }
 
 TEST(MoveAssigned, MovesTheWholeValue) {
   EXPECT_EQ(move_value("t = torch.from_numpy(a).long()  # steps", "d"),
             "t = torch.from_numpy(a).long().to(d)  # steps");
   EXPECT_EQ(move_value("self.t: Tensor = a + b", "d"), "self.t: Tensor = (a + b).to(d)");
+  EXPECT_EQ(move_value("self.model = model", "d"), "self.model = model.to(d)");
   EXPECT_EQ(move_value("a, b = f(x)", "d"), std::nullopt) << "two values";
   EXPECT_EQ(move_value("a += f(x)", "d"), std::nullopt);
   EXPECT_EQ(move_value("f(a=x)", "d"), std::nullopt);

@@ -46,7 +46,7 @@ def expected_cost(x, y, projections):
 
 # === ewald_extension
 # thread: https://github.com/openmm/openmm/issues/5269
-# about: a model is read from a file as a whole and moved; an object for long ranges that it was given is no module and has vectors of its own
+# about: a model is read from a file as a whole and moved; an object that it has for long ranges is no module and has vectors of its own
 # operation: mm|matmul|bmm|addmm|mul on cuda:0, cpu
 # operands: .*
 # category: state-not-registered|cached-state|checkpoint

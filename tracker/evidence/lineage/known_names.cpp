@@ -228,6 +228,14 @@ finding::List<finding::DeviceExpression> KnownNames::devices_at(const std::vecto
   return best_of(std::move(candidates));
 }
 
+finding::List<finding::DeviceExpression> KnownNames::devices_of_object(const stacks::PythonFrame& code) const {
+  const FunctionText* function = function_of(code.file, code.function, code.line);
+  std::vector<Candidate> candidates;
+  if (function && function->method) add_devices_of_self(code, *function, candidates);
+  std::erase_if(candidates, [](const Candidate& each) { return each.tensor != nullptr; });  // where it is now
+  return best_of(std::move(candidates));
+}
+
 finding::List<finding::DeviceExpression> KnownNames::devices_in(size_t frame, int line) const {
   const Frame& here = frames_[frame];
   const int at = line > 0 ? line : here.region.line;

@@ -25,6 +25,9 @@ class KnownNames {
   // that time already (memory::provenance::Origin::time).
   finding::List<finding::DeviceExpression> devices_at(const std::vector<stacks::PythonFrame>& made, size_t frame,
                                                       uint64_t time) const;
+  // … in a line of a method that has returned, by what its object has written down above: the only one of that class
+  // that a running function has.
+  finding::List<finding::DeviceExpression> devices_of_object(const stacks::PythonFrame& code) const;
   // … in a line of a running frame: where nothing else is said, the one that it is in.
   finding::List<finding::DeviceExpression> devices_in(size_t frame, int line = 0) const;
   // The line of a running frame's function that has given a variable, an attribute or an element the value that it has

@@ -179,6 +179,16 @@ finding::List<finding::Step> lineage(const python::Api& api, const Operand& oper
     });
     if (!known) step("assigned", {frame.file, frame.function, *line}, names.devices_in(name.frame, *line));
   }
+  // A whole model that was left on the CPU: the constructor in which an object keeps it.
+  const bool left = operand.has_role_of_state() && operand.on_cpu() && operand.root_devices.size() == 1;
+  for (const finding::Chain& chain : operand.held_by)
+    for (size_t i = 0; left && i + 1 < chain.holders.size(); ++i) {
+      const finding::Holder& object = chain.holders[i];
+      const stacks::PythonFrame code{object.bound.file, object.type + ".__init__", static_cast<int>(object.bound.line)};
+      const bool keeps = !object.is_module() && code.line > 0 && chain.holders[i + 1].is_module();
+      if (keeps && is_project_file(code.file, source.standard_library))
+        if (auto devices = names.devices_of_object(code); !devices.empty()) step("assigned", code, std::move(devices));
+    }
   return steps;
 }
 

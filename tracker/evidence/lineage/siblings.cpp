@@ -62,6 +62,23 @@ std::vector<finding::Name> with_aliases(const Operand& operand, const std::vecto
   return names;
 }
 
+// `["weight"]` of `sums["weight"]` where the frame also says `sums[name]`, and `[name]`: as its code has it.
+struct Subscript {
+  std::string key, variable;
+};
+
+Subscript subscript_of(const Operand& operand, size_t frame) {
+  Subscript found;
+  std::string_view container;
+  for (const finding::Name& each : operand.names) {
+    const std::string_view name = each.name, holder = holder_of(name), step = name.substr(holder.size());
+    if (each.frame != frame || !step.starts_with('[') || (!container.empty() && holder != container)) continue;
+    container = holder;
+    (step[1] == '"' ? found.key : found.variable) = step;
+  }
+  return found;
+}
+
 }  // namespace
 
 finding::Step left_within(const Torch& torch, const Operand& operand, const std::vector<Frame>& frames,
@@ -108,21 +125,29 @@ finding::List<finding::Operand> siblings(const python::Api& api, const Torch& to
     const Frame& frame = frames[name.frame];
     const FunctionText* function = names.function_of(frame.file, frame.function, frame.region.line);
     if (!frame.project || !function) continue;
+    const Subscript subscript = subscript_of(operand, name.frame);
     const auto visit = [&](const ReachedObject& reached, const char* role) {
       if (found.size() == kMost || !torch.is_tensor(reached.object) || torch.is_opaque(reached.object)) return;
       if (std::find(seen.begin(), seen.end(), reached.object) != seen.end()) return;
       Operand other;
       other.role = reached.role.empty() ? role : reached.role;
-      if (other.has_role_of_state() || !function->computes_below(frame.region.line - 1, reached.name)) return;
+      // What another dict has under the same key is read by the same variable, and was kept like it.
+      std::string read = reached.name;
+      if (!subscript.key.empty() && !subscript.variable.empty() && read.ends_with(subscript.key))
+        read = read.substr(0, read.size() - subscript.key.size()) + subscript.variable;
+      if (other.has_role_of_state() || !function->computes_below(frame.region.line - 1, read)) return;
       other.take(torch.facts(reached.object));
       // `x, y = next(batches)`: of memory that came from NumPy nothing else is known.
       const std::vector<int>& bound = function->bindings(reached.name);
       const bool together = bound.size() == 1 && bound == function->bindings(name.name);
-      const bool alike = together || (!way.file.empty() && way == way_of(other.storage, source));
+      Way theirs = way_of(other.storage, source);
+      if (read != reached.name) theirs.moved = way.moved;
+      const bool alike = together || (!way.file.empty() && way == theirs);
       if (other.device != operand.device || !alike) return;
       seen.push_back(reached.object);
-      other.name = reached.name;
-      other.names.push_back({name.frame, reached.name});
+      other.name = read;
+      other.names.push_back({name.frame, read});
+      if (read != reached.name) other.names.push_back({name.frame, reached.name});
       add_provenance(other, other.device, other.storage, source);
       other.lineage = lineage(api, other, names, frames, source);
       found.push_back(std::move(other));

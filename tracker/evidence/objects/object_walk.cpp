@@ -150,6 +150,8 @@ std::pair<Ref, std::string> ObjectWalk::step(PyObject* object, const Step& step)
     return {};
   }
   if (step.kind == Step::variable) return {};  // its value is asked for before
+  const Ref list = elements_of_deque(api_, object);
+  if (list) object = list.get();
   const Shape shape = python::shape_of(api_, object);
   if (shape != Shape::tuple && shape != Shape::list) return {};
   const ssize_t size = shape == Shape::tuple ? api_.PyTuple_Size(object) : api_.PyList_Size(object);

@@ -31,8 +31,11 @@ void entries_of(const python::Api& api, PyObject* dict, bool attributes, const V
     visit(Part{each.value(), each.key(), 0, attributes});
 }
 
-// Of a list or tuple at most as many elements, of a dict all entries; of anything else the instance's attributes, where
-// these are asked for.
+// A deque's elements as a list of ours; empty for anything else, classes below deque among it.
+python::Ref elements_of_deque(const python::Api& api, PyObject* object);
+
+// Of a list, tuple or deque at most as many elements, of a dict all entries; of anything else the instance's
+// attributes, where these are asked for.
 template <class Visit>
 void parts_of(const python::Api& api, PyObject* object, ssize_t most_elements, bool attributes, const Visit& visit) {
   switch (python::shape_of(api, object)) {
@@ -47,7 +50,10 @@ void parts_of(const python::Api& api, PyObject* object, ssize_t most_elements, b
     case python::Shape::unicode:
       break;
     case python::Shape::other:
-      if (const python::Ref dict = attributes ? python::instance_dict(api, object) : python::Ref())
+      if (const python::Ref list = elements_of_deque(api, object))
+        for (python::Elements each(api, list.get(), most_elements); each.next();)
+          visit(Part{each.value(), nullptr, each.index()});
+      else if (const python::Ref dict = attributes ? python::instance_dict(api, object) : python::Ref())
         entries_of(api, dict.get(), true, visit);
       break;
   }
