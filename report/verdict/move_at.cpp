@@ -200,8 +200,16 @@ std::optional<Fix> move_with_siblings(const Evidence& evidence, size_t frame, co
   const auto moves = [&](std::string_view own) {
     return !own.empty() && fix->code.find(fmt::format("{}.to(", own)) != fix->code.npos;
   };
+  // `loss(model(x), labels)`: x was given to what gave the other operand, and lies where it has to.
+  const auto is_given_there = [&](std::string_view own) {
+    return std::any_of(evidence.operands.begin(), evidence.operands.end(), [&](const Operand& each) {
+      return each.device != operand.device && each.name_in(frame).find('(') != std::string_view::npos &&
+             reads(each.name_in(frame), own) > 0;
+    });
+  };
   const auto add = [&](const Operand& sibling) {
     const std::string_view own = sibling.name_in(frame);
+    if (is_given_there(own)) return;
     // What an object keeps may be used elsewhere, too: in the line it is moved for this call alone.
     const bool moved = !is_identifier(own) && moves(own);
     if (!moved && may_be_given(sibling) && others.find(move_of(own, device)) == others.npos)

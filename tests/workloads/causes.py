@@ -1748,3 +1748,21 @@ class Net(nn.Module):
 def run(device):
     Net().to(device)(torch.ones(2, 3).to(device))
 run("cuda:0")
+
+# === labels that came with a split model's input
+# category: input-not-moved
+# confidence: medium
+# repairs: cause
+# fix: loss = criterion(model(inputs), labels.to("cuda:1"))
+class Stages(nn.Module):
+    def __init__(self, first, last):
+        super().__init__()
+        self.first, self.last = first, last
+        self.encode, self.decode = nn.Linear(4, 4).to(first), nn.Linear(4, 3).to(last)
+    def forward(self, x):
+        return self.decode(self.encode(x).to(self.last))
+def run(model, inputs, labels, criterion=nn.CrossEntropyLoss()):
+    inputs, labels = inputs.to(model.first), labels.to(model.first)
+    loss = criterion(model(inputs), labels)
+    return loss
+run(Stages("cuda:0", "cuda:1"), torch.ones(2, 4), torch.tensor([0, 2]))
