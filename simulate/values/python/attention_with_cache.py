@@ -5,7 +5,7 @@ A slot is a place in the cache: block times the block's size, and the place in i
 
 import torch
 
-from .sequences import visible
+from .sequences import backward, flash_parts, visible
 from .specials import up
 
 FP8 = {"fp8": torch.float8_e4m3fn, "fp8_e4m3": torch.float8_e4m3fn, "fp8_e5m2": torch.float8_e5m2}
@@ -106,6 +106,20 @@ def attention(
     if out is not None:
         out.copy_(made)
     return made, log_sums, *[None] * (len(real) - 2)
+
+
+def attention_gradients(
+    dout, q, k, v, dq, dk, dv, scale, is_causal, window_size_left=-1, window_size_right=-1, cu_seqlens_q=None, cu_seqlens_k=None, out=None
+):  # fmt: skip
+    """Into dq, dk and dv; what the kernels return besides is only theirs."""
+    groups = q.size(-2) // k.size(-2)
+    keys, values = (up(t).repeat_interleave(groups, -2) for t in (k, v))
+    parts = flash_parts(q, keys, cu_seqlens_q, cu_seqlens_k, is_causal, window_size_left, window_size_right)
+    grads, _ = backward(parts, up(dout), up(q), keys, values, None, 0.0, scale, 0)
+    dq.copy_(grads[0])
+    for into, grad in ((dk, grads[1]), (dv, grads[2])):
+        into.copy_(grad.unflatten(-2, (-1, groups)).sum(-2))
+    return None
 
 
 def q_descale_of(descale, q, heads):

@@ -138,16 +138,40 @@ ROWS = (
     ),
 )  # fmt: skip
 
+# Of flash-attn from 2.7 on: what its functions for programs, and their gradients, go through.
+_FLASH_RESULTS = "-> (Tensor, Tensor, Tensor, Tensor)"
+_FLASH_HOW = "float dropout_p, float softmax_scale, bool causal, SymInt window_size_left, SymInt window_size_right, float softcap, Tensor? alibi_slopes"
+_FLASH_STARTS = "Tensor cu_seqlens_q, Tensor cu_seqlens_k, SymInt max_seqlen_q, SymInt max_seqlen_k, "
+_FLASH_DEFAULTS = (
+    "float dropout_p, float softmax_scale, bool causal, SymInt window_size_left=-1, SymInt window_size_right=-1, float softcap=0., "
+    "Tensor? alibi_slopes=None, bool return_softmax=False, Tensor? block_table=None, Tensor? leftpad_k=None, Tensor? seqused_k=None"
+)
+_FLASH_GIVEN = "Tensor dout, Tensor q, Tensor k, Tensor v, Tensor out, Tensor softmax_lse, Tensor!? dq, Tensor!? dk, Tensor!? dv, "
+_FLASH_REST = ", bool deterministic, Tensor? rng_state=None"
+ROWS += (
+    (f"flash_attn::_flash_attn_forward(Tensor q, Tensor k, Tensor v, {_FLASH_HOW}, bool return_softmax) {_FLASH_RESULTS}", cached.attention),
+    *(
+        (f"flash_attn::_flash_attn_varlen_forward(Tensor q, Tensor k, Tensor v, {_FLASH_STARTS}{_FLASH_DEFAULTS}{zeros}) {_FLASH_RESULTS}", cached.attention)
+        for zeros in ("", ", bool zero_tensors=False")
+    ),
+    (f"flash_attn::_flash_attn_backward({_FLASH_GIVEN}{_FLASH_HOW}{_FLASH_REST}) -> Tensor", cached.attention_gradients),
+    *(
+        (f"flash_attn::_flash_attn_varlen_backward({_FLASH_GIVEN}{_FLASH_STARTS}{_FLASH_HOW}{_FLASH_REST}{zeros}) -> Tensor", cached.attention_gradients)
+        for zeros in ("", ", bool zero_tensors=False")
+    ),
+)
+
 # What libraries call the same thing.
 SYNONYMS = {
     "result": "out", "output": "out", "epsilon": "eps", "query": "q", "softmax_scale": "scale", "block_tables": "block_table",
     "page_table": "block_table", "seq_lens": "seqused_k", "p_dropout": "dropout_p",
+    "causal": "is_causal",
 }  # fmt: skip
 # How a kernel goes about it, or where it keeps what it needs meanwhile: no result depends on these.
 NO_MATTER = {
     "zero_tensors", "num_splits", "scheduler_metadata", "pack_gqa", "sm_margin", "max_seqlen_q", "max_seqlen_k", "max_seq_len",
     "is_rotary_interleaved", "block_size", "num_kv_heads", "exp_sums", "max_logits", "tmp_out", "tp_rank", "blocksparse_local_blocks",
-    "blocksparse_block_size", "blocksparse_head_sliding_step", "cp_rank", "gen",
+    "blocksparse_block_size", "blocksparse_head_sliding_step", "cp_rank", "gen", "deterministic", "rng_state", "softmax_lse",
 }  # fmt: skip
 # An argument that a function does not know has to have one of these values, or the operator is not computed.
 ABSENT = (None, False, 0)

@@ -198,8 +198,60 @@ paged(single, gpu(q[:2]), *split, 2, 8 ** -0.5, gpu(table), used, 4, 7, None, "a
 equal("paged_attention", single, torch.cat([reference(q[i : i + 1], keys[i], values[i], True) for i in range(2)]))
 """
 
+FLASH = HEAD + """
+from torch.library import custom_op
+from typing import Optional, Tuple
+T, O = torch.Tensor, Optional[torch.Tensor]
+Four = Tuple[T, T, T, T]
+# As flash-attn registers them; its kernels write nothing here.
+def results(q, log_sums):
+    return torch.empty_like(q), log_sums, q.new_empty(0), torch.empty(2, dtype=torch.int64, device=q.device)
+@custom_op("flash_attn::_flash_attn_forward", mutates_args=(), device_types="cuda")
+def forward(q: T, k: T, v: T, dropout_p: float, softmax_scale: float, causal: bool, window_size_left: int, window_size_right: int, softcap: float,
+            alibi_slopes: O, return_softmax: bool) -> Four:
+    return results(q, torch.empty(q.size(0), q.size(2), q.size(1), device=q.device))
+@custom_op("flash_attn::_flash_attn_varlen_forward", mutates_args=(), device_types="cuda")
+def varlen_forward(q: T, k: T, v: T, cu_seqlens_q: T, cu_seqlens_k: T, max_seqlen_q: int, max_seqlen_k: int, dropout_p: float, softmax_scale: float,
+                   causal: bool, window_size_left: int = -1, window_size_right: int = -1, softcap: float = 0.0, alibi_slopes: O = None,
+                   return_softmax: bool = False, block_table: O = None, leftpad_k: O = None, seqused_k: O = None, zero_tensors: bool = False) -> Four:
+    return results(q, torch.empty(q.size(1), q.size(0), device=q.device))
+@custom_op("flash_attn::_flash_attn_backward", mutates_args=("dq", "dk", "dv"), device_types="cuda")
+def backward(dout: T, q: T, k: T, v: T, out: T, softmax_lse: T, dq: O, dk: O, dv: O, dropout_p: float, softmax_scale: float, causal: bool,
+             window_size_left: int, window_size_right: int, softcap: float, alibi_slopes: O, deterministic: bool, rng_state: O = None) -> T:
+    return torch.empty(1, device=q.device)
+@custom_op("flash_attn::_flash_attn_varlen_backward", mutates_args=("dq", "dk", "dv"), device_types="cuda")
+def varlen_backward(dout: T, q: T, k: T, v: T, out: T, softmax_lse: T, dq: O, dk: O, dv: O, cu_seqlens_q: T, cu_seqlens_k: T, max_seqlen_q: int,
+                    max_seqlen_k: int, dropout_p: float, softmax_scale: float, causal: bool, window_size_left: int, window_size_right: int,
+                    softcap: float, alibi_slopes: O, deterministic: bool, rng_state: O = None, zero_tensors: bool = False) -> T:
+    return torch.empty(1, device=q.device)
 
-@pytest.mark.parametrize("program", [MODELS, ATTENTION], ids=["models", "attention"])
+scale = 8 ** -0.5
+q, k, v = torch.randn(2, 5, 4, 8), torch.randn(2, 5, 2, 8), torch.randn(2, 5, 2, 8)
+leaves = [t.clone().requires_grad_() for t in (q, k, v)]
+expected = F.scaled_dot_product_attention(*(t.transpose(1, 2) for t in leaves), is_causal=True, enable_gqa=True).transpose(1, 2)
+grad = torch.randn_like(expected)
+expected.backward(grad)
+ops = torch.ops.flash_attn
+out, log_sums, _, state = ops._flash_attn_forward(*gpu(q, k, v), 0.0, scale, causal=True, window_size_left=-1, window_size_right=-1, softcap=0.0,
+                                                  alibi_slopes=None, return_softmax=False)
+equal("forward", out, expected.detach())
+made = [torch.empty_like(t) for t in gpu(q, k, v)]
+ops._flash_attn_backward(gpu(grad), *gpu(q, k, v), out, log_sums, *made, 0.0, scale, True, -1, -1, 0.0, None, False, rng_state=state)
+for name, a, b in zip("qkv", made, leaves):
+    equal("gradient of " + name, a, b.grad)
+starts = torch.tensor([0, 5, 10], dtype=torch.int32, device="cuda")
+flat = [t.flatten(0, 1) for t in (q, k, v)]
+out, log_sums, _, state = ops._flash_attn_varlen_forward(*gpu(*flat), starts, starts, 5, 5, 0.0, scale, causal=True)
+equal("varlen", out, expected.detach().flatten(0, 1))
+made = [torch.empty_like(t) for t in gpu(*flat)]
+ops._flash_attn_varlen_backward(gpu(grad.flatten(0, 1)), *gpu(*flat), out, log_sums, *made, starts, starts, 5, 5, 0.0, scale, True, -1, -1, 0.0, None, False,
+                                rng_state=state)
+for name, a, b in zip("qkv", made, leaves):
+    equal("gradient of varlen " + name, a, b.grad.flatten(0, 1))
+"""
+
+
+@pytest.mark.parametrize("program", [MODELS, ATTENTION, FLASH], ids=["models", "attention", "flash_attn"])
 def test_they_equal_pytorchs_reference(program, tmp_path):
     outcome = start(program, tmp_path)
     assert outcome.code == 0, outcome.err
