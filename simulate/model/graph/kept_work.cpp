@@ -5,6 +5,7 @@
 #include <functional>
 #include <mutex>
 #include <utility>
+
 namespace devtrace::simulate {
 namespace {
 
