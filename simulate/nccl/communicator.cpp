@@ -3,20 +3,16 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
-#include <unordered_map>
 #include <utility>
 
+#include "simulate/nccl/live.h"
 #include "simulate/nccl/window.h"
 
 namespace devtrace::simulate::nccl {
 namespace {
 
-struct Live {
-  std::mutex mutex;
-  std::unordered_map<ncclComm_t, std::shared_ptr<Rank>> ranks;
-};
-Live& live() {
-  static auto* all = new Live;
+Live<ncclComm_t, Rank>& live() {
+  static auto* all = new Live<ncclComm_t, Rank>;
   return *all;
 }
 
@@ -113,9 +109,7 @@ Rank::~Rank() {
 }
 
 std::shared_ptr<Rank> rank_of(ncclComm_t handle) {
-  const std::lock_guard lock(live().mutex);
-  const auto at = live().ranks.find(handle);
-  return at == live().ranks.end() ? nullptr : at->second;
+  return live().find(handle);
 }
 
 std::shared_ptr<Rank> make(int device) {
@@ -130,21 +124,12 @@ std::shared_ptr<Rank> make(int device) {
 }
 
 ncclComm_t handle_of(const std::shared_ptr<Rank>& rank) {
-  auto* const handle = reinterpret_cast<ncclComm_t>(rank.get());
-  const std::lock_guard lock(live().mutex);
-  live().ranks[handle] = rank;
-  return handle;
+  return live().add(rank);
 }
 
 bool close(ncclComm_t handle, bool abort) {
-  std::shared_ptr<Rank> rank;
-  {
-    const std::lock_guard lock(live().mutex);
-    const auto at = live().ranks.find(handle);
-    if (at == live().ranks.end()) return false;
-    rank = std::move(at->second);
-    live().ranks.erase(at);
-  }
+  const std::shared_ptr<Rank> rank = live().remove(handle);
+  if (!rank) return false;
   if (abort) rank->aborted = true;
   forget_windows(*rank);
   if (rank->region) leave(*rank);

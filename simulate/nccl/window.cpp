@@ -1,52 +1,36 @@
 #include "simulate/nccl/window.h"
 
-#include <mutex>
-#include <unordered_map>
-
 #include "simulate/common/library.h"
+#include "simulate/nccl/live.h"
 
 namespace devtrace::simulate::nccl {
 namespace {
 
-struct Live {
-  std::mutex mutex;
-  std::unordered_map<ncclWindow_t, std::shared_ptr<Window>> windows;
-};
-Live& live() {
-  static auto* all = new Live;
+Live<ncclWindow_t, Window>& live() {
+  static auto* all = new Live<ncclWindow_t, Window>;
   return *all;
 }
 
 }  // namespace
 
 std::shared_ptr<Window> window_of(ncclWindow_t handle) {
-  const std::lock_guard lock(live().mutex);
-  const auto at = live().windows.find(handle);
-  return at == live().windows.end() ? nullptr : at->second;
+  return live().find(handle);
 }
 
 ncclWindow_t handle_of(const std::shared_ptr<Window>& window) {
-  auto* const handle = reinterpret_cast<ncclWindow_t>(window.get());
-  const std::lock_guard lock(live().mutex);
-  live().windows[handle] = window;
-  return handle;
+  return live().add(window);
 }
 
 void forget_window(ncclWindow_t handle) {
-  const std::lock_guard lock(live().mutex);
-  live().windows.erase(handle);
+  live().remove(handle);
 }
 
 void forget_windows(const Rank& rank) {
-  const std::lock_guard lock(live().mutex);
-  std::erase_if(live().windows, [&](const auto& each) { return each.second->rank().get() == &rank; });
+  live().remove_if([&](const Window& each) { return each.rank().get() == &rank; });
 }
 
 bool is_registered(const Rank& rank, const void* memory, size_t bytes) {
-  const std::lock_guard lock(live().mutex);
-  for (const auto& [handle, window] : live().windows)
-    if (window->rank().get() == &rank && window->contains(memory, bytes)) return true;
-  return false;
+  return live().any_of([&](const Window& each) { return each.rank().get() == &rank && each.contains(memory, bytes); });
 }
 
 Window::Window(std::shared_ptr<Rank> rank, void* memory, size_t bytes) : rank_(std::move(rank)), own_{} {

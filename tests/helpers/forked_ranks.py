@@ -21,3 +21,12 @@ def end(job, ranks):
     for each in ranks: each.join()
     print(job, [each.exitcode for each in ranks], flush=True)
 """
+
+# Behind a program that has WORLD and run(rank), which find the `store`: prints how each rank ended.
+RUN_EACH = """
+store = dist.FileStore(os.path.abspath("store"), -1)
+ranks = [multiprocessing.get_context("fork").Process(target=run, args=(rank,)) for rank in range(WORLD)]
+for each in ranks: each.start()
+for each in ranks: each.join()
+print([each.exitcode for each in ranks])
+"""

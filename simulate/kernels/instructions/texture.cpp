@@ -27,25 +27,22 @@ const Geometry* geometry_of(const Decoder& d) {
   return found == std::end(kGeometries) ? nullptr : found;
 }
 
-// The object of a lane; most instructions have one for all.
-class Objects {
- public:
-  explicit Objects(Machine& m) : m_(m) {}
-  const Texture* of(uint32_t lane, uint64_t handle) {
-    if (known_ && handle == handle_) return &texture_;
-    std::string why;
-    known_ = m_.memory && m_.memory->texture(handle, &texture_, &why);
-    handle_ = handle;
-    if (!known_) m_.fail(FaultKind::texture, lane, why.empty() ? "no texture or surface object" : why);
-    return known_ ? &texture_ : nullptr;
-  }
-
- private:
-  Machine& m_;
-  Texture texture_;
-  uint64_t handle_ = 0;
-  bool known_ = false;
-};
+// Calls f(lane, the object that its handle in s.a stands for) for each lane, until it says false or there is none. Most
+// instructions have one for all.
+template <class F>
+void each_object(Machine& m, const Step& s, F f) {
+  const uint64_t* const handles = m.at<uint64_t>(s.a);
+  Texture texture;
+  bool known = false;
+  uint64_t handle = 0;
+  for (const Run run : *m.lanes)
+    for (uint32_t l = run.begin; l < run.end; ++l) {
+      std::string why;
+      if (!known || handles[l] != handle) known = m.memory && m.memory->texture(handle = handles[l], &texture, &why);
+      if (!known) return m.fail(FaultKind::texture, l, why.empty() ? "no texture or surface object" : why);
+      if (!f(l, texture)) return;
+    }
+}
 
 // The slots in `more` from s.b on: coordinates, a layer in front of them; from s.c on: four results.
 enum Coordinates : uint8_t { kFloats, kIntegers };
@@ -54,40 +51,36 @@ enum Coordinates : uint8_t { kFloats, kIntegers };
 void look_up(Machine& m, const Step& s) {
   const Geometry& g = kGeometries[s.mode];
   const bool integers = s.mode2 & 1, floats = s.mode2 & 2;
-  const uint64_t* const handles = m.at<uint64_t>(s.a);
-  Objects objects(m);
-  for (const Run run : *m.lanes)
-    for (uint32_t l = run.begin; l < run.end; ++l) {
-      const Texture* const t = objects.of(l, handles[l]);
-      if (!t) return;
-      const Slot* slots = m.more->data() + s.b;
-      int64_t slice = 0;
-      if (g.layers) {
-        const int64_t layers = std::max<int64_t>(t->size[2] / (g.cube ? 6 : 1), 1);
-        slice = std::clamp<int64_t>(m.at<int32_t>(*slots++)[l], 0, layers - 1) * (g.cube ? 6 : 1);
-      }
-      uint32_t out[4];
-      if (integers) {
-        int64_t at[3] = {0, 0, slice};
-        for (int i = 0; i < g.dimensions; ++i) at[i] = m.at<int32_t>(slots[i])[l];
-        fetch(*t, at[0], at[1], at[2], floats, out);
-      } else {
-        float at[3] = {};
-        for (int i = 0; i < g.dimensions; ++i) at[i] = m.at<float>(slots[i])[l];
-        if (s.immediate) {
-          gather(*t, at, static_cast<int>(s.immediate) - 1, floats, out);
-        } else if (g.cube) {
-          float on_face[3] = {};
-          const int face = face_of(at, on_face);
-          Texture flat = *t;
-          flat.normalized = true;
-          sample(flat, 2, on_face, slice + face, floats, out);
-        } else {
-          sample(*t, g.dimensions, at, slice, floats, out);
-        }
-      }
-      for (uint32_t i = 0; i < 4; ++i) m.at<uint32_t>((*m.more)[s.c + i])[l] = out[i];
+  each_object(m, s, [&](uint32_t l, const Texture& t) {
+    const Slot* slots = m.more->data() + s.b;
+    int64_t slice = 0;
+    if (g.layers) {
+      const int64_t layers = std::max<int64_t>(t.size[2] / (g.cube ? 6 : 1), 1);
+      slice = std::clamp<int64_t>(m.at<int32_t>(*slots++)[l], 0, layers - 1) * (g.cube ? 6 : 1);
     }
+    uint32_t out[4];
+    if (integers) {
+      int64_t at[3] = {0, 0, slice};
+      for (int i = 0; i < g.dimensions; ++i) at[i] = m.at<int32_t>(slots[i])[l];
+      fetch(t, at[0], at[1], at[2], floats, out);
+    } else {
+      float at[3] = {};
+      for (int i = 0; i < g.dimensions; ++i) at[i] = m.at<float>(slots[i])[l];
+      if (s.immediate) {
+        gather(t, at, static_cast<int>(s.immediate) - 1, floats, out);
+      } else if (g.cube) {
+        float on_face[3] = {};
+        const int face = face_of(at, on_face);
+        Texture flat = t;
+        flat.normalized = true;
+        sample(flat, 2, on_face, slice + face, floats, out);
+      } else {
+        sample(t, g.dimensions, at, slice, floats, out);
+      }
+    }
+    for (uint32_t i = 0; i < 4; ++i) m.at<uint32_t>((*m.more)[s.c + i])[l] = out[i];
+    return true;
+  });
 }
 
 bool places(Decoder& d, const Geometry& g, Type type, std::vector<Slot>* slots) {
@@ -128,37 +121,35 @@ void move(Machine& m, const Step& s) {
   const auto outside = static_cast<Outside>(s.mode2 & 3);
   const bool store = s.mode2 & 4;
   const auto size = static_cast<uint32_t>(s.immediate);
-  const uint64_t* const handles = m.at<uint64_t>(s.a);
-  Objects objects(m);
-  for (const Run run : *m.lanes)
-    for (uint32_t l = run.begin; l < run.end; ++l) {
-      const Texture* const t = objects.of(l, handles[l]);
-      if (!t) return;
-      const Slot* slots = m.more->data() + s.b;
-      int64_t at[3] = {};
-      if (g.layers) at[2] = m.at<int32_t>(*slots++)[l];
-      for (int i = 0; i < g.dimensions; ++i) at[i] = m.at<int32_t>(slots[i])[l];
-      const int64_t whole = static_cast<int64_t>(size) * s.extra;
-      const int64_t ends[3] = {static_cast<int64_t>(t->size[0] * t->element_bytes()) - whole + 1, t->size[1],
-                               t->size[2]};
-      bool inside = true;
-      for (int i = 0; i < 3; ++i) {
-        const bool here = at[i] >= 0 && at[i] < ends[i];
-        if (!here && outside == Outside::clamp && ends[i] > 0)
-          at[i] = std::clamp<int64_t>(at[i], 0, ends[i] - 1);
-        else
-          inside &= here;
-      }
-      if (!inside && outside == Outside::trap) return m.fail(FaultKind::texture, l, "a place outside of the surface");
-      uint8_t* const there = t->element(0, at[1], at[2]);
-      for (uint32_t i = 0; i < s.extra; ++i) {
-        uint8_t* const part = reinterpret_cast<uint8_t*>(m.at<uint64_t>((*m.more)[s.c + i])) + size_t{l} * size;
-        uint8_t* const memory = inside && there ? there + at[0] + i * size : nullptr;
-        if (store && memory) std::memcpy(memory, part, size);
-        if (!store && memory) std::memcpy(part, memory, size);
-        if (!store && !memory) std::memset(part, 0, size);
-      }
+  each_object(m, s, [&](uint32_t l, const Texture& t) {
+    const Slot* slots = m.more->data() + s.b;
+    int64_t at[3] = {};
+    if (g.layers) at[2] = m.at<int32_t>(*slots++)[l];
+    for (int i = 0; i < g.dimensions; ++i) at[i] = m.at<int32_t>(slots[i])[l];
+    const int64_t whole = static_cast<int64_t>(size) * s.extra;
+    const int64_t ends[3] = {static_cast<int64_t>(t.size[0] * t.element_bytes()) - whole + 1, t.size[1], t.size[2]};
+    bool inside = true;
+    for (int i = 0; i < 3; ++i) {
+      const bool here = at[i] >= 0 && at[i] < ends[i];
+      if (!here && outside == Outside::clamp && ends[i] > 0)
+        at[i] = std::clamp<int64_t>(at[i], 0, ends[i] - 1);
+      else
+        inside &= here;
     }
+    if (!inside && outside == Outside::trap) {
+      m.fail(FaultKind::texture, l, "a place outside of the surface");
+      return false;
+    }
+    uint8_t* const there = t.element(0, at[1], at[2]);
+    for (uint32_t i = 0; i < s.extra; ++i) {
+      uint8_t* const part = reinterpret_cast<uint8_t*>(m.at<uint64_t>((*m.more)[s.c + i])) + size_t{l} * size;
+      uint8_t* const memory = inside && there ? there + at[0] + i * size : nullptr;
+      if (store && memory) std::memcpy(memory, part, size);
+      if (!store && memory) std::memcpy(part, memory, size);
+      if (!store && !memory) std::memset(part, 0, size);
+    }
+    return true;
+  });
 }
 
 bool decode_move(Decoder& d, bool store) {
@@ -181,15 +172,10 @@ bool decode_move(Decoder& d, bool store) {
 }
 
 void query(Machine& m, const Step& s) {
-  uint32_t* const d = m.at<uint32_t>(s.d);
-  const uint64_t* const handles = m.at<uint64_t>(s.a);
-  Objects objects(m);
-  for (const Run run : *m.lanes)
-    for (uint32_t l = run.begin; l < run.end; ++l) {
-      const Texture* const t = objects.of(l, handles[l]);
-      if (!t) return;
-      d[l] = t->size[s.mode];
-    }
+  each_object(m, s, [&](uint32_t l, const Texture& t) {
+    m.at<uint32_t>(s.d)[l] = t.size[s.mode];
+    return true;
+  });
 }
 
 bool decode_query(Decoder& d) {

@@ -168,8 +168,7 @@ Outcome outcome(const Operation& op, const kernels::Result& r) {
 void keep_ptx(Container& c) {
   // What is in a loaded object stays as long as that.
   if (settings().kernels == KernelPolicy::none || file_of(c.data)) return;
-  const binary::View image = device::image_at(c.data);
-  if (!device::read_ptx_text(image, settings().gpu_model->architecture(), &c.ptx)) c.ptx.text = ptx_made_into(image);
+  ptx_of(device::image_at(c.data), &c.ptx);
 }
 
 bool may_compute(const Operation& op, const Function& f) {

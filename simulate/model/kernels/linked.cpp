@@ -7,7 +7,6 @@
 
 #include "binary/ptx/link.h"
 #include "simulate/model/kernels/made_of.h"
-#include "simulate/settings/settings.h"
 
 namespace devtrace::simulate {
 
@@ -23,10 +22,8 @@ bool link_ptx(const std::vector<const void*>& images, device::PtxText* out, std:
   std::vector<std::string> texts;
   bool nvidia = false;
   for (const void* data : images) {
-    const binary::View image = device::image_at(data);
     device::PtxText ptx;
-    if (!device::read_ptx_text(image, settings().gpu_model->architecture(), &ptx)) ptx.text = ptx_made_into(image);
-    if (ptx.text.empty()) {
+    if (!ptx_of(device::image_at(data), &ptx)) {
       *why = "what it was linked of has machine code alone";
       return false;
     }

@@ -2,10 +2,12 @@
 
 #include <cstddef>
 #include <mutex>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 
 #include "binary/device/image.h"
+#include "simulate/settings/settings.h"
 
 namespace devtrace::simulate {
 namespace {
@@ -24,10 +26,13 @@ std::string bytes_of(binary::View image) {
 
 }  // namespace
 
-std::string ptx_made_into(binary::View image) {
+bool ptx_of(binary::View image, device::PtxText* out) {
+  if (device::read_ptx_text(image, settings().gpu_model->architecture(), out)) return true;
   std::lock_guard lock(mutex);
   const auto found = texts().find(bytes_of(image));
-  return found == texts().end() ? std::string() : found->second;
+  if (found == texts().end()) return false;
+  out->text = found->second;
+  return true;
 }
 
 }  // namespace devtrace::simulate

@@ -1,13 +1,11 @@
 // Images of machine code whose PTX is known, because the compiler that made them was seen.
 #pragma once
 
-#include <string>
-
-#include "binary/view.h"
+#include "binary/device/image.h"
 
 namespace devtrace::simulate {
 
-// The PTX that the image was made of; empty: not known.
-std::string ptx_made_into(binary::View image);
+// The image's PTX, or that which it was made of. False: none is known.
+bool ptx_of(binary::View image, device::PtxText* out);
 
 }  // namespace devtrace::simulate

@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 from conftest import BUILD
-from forked_ranks import FORKED
+from forked_ranks import FORKED, RUN_EACH
 
 COMMUNICATORS = """
 import ctypes, multiprocessing, os, time
@@ -107,13 +107,7 @@ def run(rank):
         assert made(nccl.ncclCommShrink, grown, *excluding(2), "comm", None, SHRINK_ABORT) == 6, "remote error"
         assert time.monotonic() - start < 20
     os._exit(0)
-
-store = dist.FileStore(os.path.abspath("store"), -1)
-ranks = [multiprocessing.get_context("fork").Process(target=run, args=(rank,)) for rank in range(WORLD)]
-for each in ranks: each.start()
-for each in ranks: each.join()
-print([each.exitcode for each in ranks])
-"""
+""" + RUN_EACH
 
 
 def test_communicators_out_of_communicators(rehearse):

@@ -1,4 +1,6 @@
-"""Windows of NCCL's, and what ranks put into each other's: ncclPutSignal, ncclSignal, ncclWaitSignal; and by PyTorch's symmetric memory."""
+"""Windows of NCCL's, and what ranks put into each other's: ncclPutSignal, ncclSignal, ncclWaitSignal."""
+
+from forked_ranks import RUN_EACH
 
 CALLS = """
 import ctypes, multiprocessing, os
@@ -106,13 +108,7 @@ def run(rank):
         assert error.value == REMOTE_ERROR
         assert nccl.ncclCommAbort(comm) == SUCCESS
     os._exit(0)
-
-store = dist.FileStore(os.path.abspath("store"), -1)
-ranks = [multiprocessing.get_context("fork").Process(target=run, args=(rank,)) for rank in range(WORLD)]
-for each in ranks: each.start()
-for each in ranks: each.join()
-print([each.exitcode for each in ranks])
-"""
+""" + RUN_EACH
 
 
 def test_ranks_put_into_each_others_memory(rehearse):
