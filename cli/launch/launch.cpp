@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +12,7 @@
 
 #include "cli/launch/job_page.h"
 #include "cli/launch/not_computed.h"
+#include "cli/launch/temporary_file.h"
 #include "cli/subcommand.h"
 #include "common/format.h"
 #include "common/rank_table.h"
@@ -20,32 +20,6 @@
 
 namespace devtrace::cli {
 namespace {
-
-// Where libdevtrace.so leaves one byte a finding, in whatever process of the tree. Gone when we are.
-class Tally {
- public:
-  Tally() {
-    const char* folder = std::getenv("TMPDIR");
-    path_ = fmt::format("{}/devtrace-tally-XXXXXX", folder && *folder ? folder : "/tmp");
-    const int file = mkostemp(path_.data(), O_CLOEXEC);
-    if (file < 0)
-      throw Failure(kBadUsage,
-                    fmt::format("--error-exitcode needs a temporary file: {}: {}", path_, std::strerror(errno)));
-    close(file);
-  }
-  ~Tally() { unlink(path_.c_str()); }
-  Tally(const Tally&) = delete;
-  Tally& operator=(const Tally&) = delete;
-
-  const std::string& path() const { return path_; }
-  bool any() const {
-    struct stat status {};
-    return stat(path_.c_str(), &status) == 0 && status.st_size > 0;
-  }
-
- private:
-  std::string path_;
-};
 
 // Lists that the dynamic linker splits: it knows no way to quote.
 std::string in_front(const std::vector<std::filesystem::path>& paths, std::string_view separators,
@@ -121,11 +95,18 @@ std::map<std::string, std::string> environment_of(const Launch& launch) {
 
 int launch(const Launch& launch) {
   auto environment = environment_of(launch);
-  std::optional<Tally> tally;
-  if (launch.error_exitcode != 0) environment["DEVTRACE_TALLY"] = tally.emplace().path();
+  // Where libdevtrace.so leaves one byte a finding, in whatever process of the tree. Gone when we are.
+  std::optional<TemporaryFile> tally;
+  if (launch.error_exitcode != 0) {
+    environment["DEVTRACE_TALLY"] = tally.emplace("tally").path();
+    if (tally->error() != 0)
+      throw Failure(kBadUsage, fmt::format("--error-exitcode needs a temporary file: {}: {}", tally->path(),
+                                           std::strerror(tally->error())));
+  }
 
-  std::optional<NotComputed> not_computed;
-  if (launch.computes) environment["DEVTRACE_SIM_NOT_COMPUTED"] = not_computed.emplace().path();
+  std::optional<TemporaryFile> not_computed;
+  if (launch.computes && not_computed.emplace("not-computed").error() == 0)
+    environment["DEVTRACE_SIM_NOT_COMPUTED"] = not_computed->path();
 
   const OfferedRankTable ranks;  // as long as the program runs
   if (ranks.table()) environment[kRankTableVariable] = ranks.ticket();
@@ -141,9 +122,9 @@ int launch(const Launch& launch) {
     throw Failure(problem.error == 0 ? kBadUsage : problem.error == ENOENT ? 127 : 126, problem.what());
   }
   const int code = wait_for(child, taken);
-  if (not_computed) not_computed->list();
+  if (not_computed && not_computed->error() == 0) list_not_computed(not_computed->path());
   if (ranks.table()) write_job_page(*ranks.table());
-  return tally && tally->any() ? launch.error_exitcode : code;
+  return tally && tally->has_text() ? launch.error_exitcode : code;
 }
 
 }  // namespace devtrace::cli

@@ -1,9 +1,6 @@
 #include "cli/launch/not_computed.h"
 
-#include <unistd.h>
-
 #include <cstdio>
-#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <set>
@@ -12,24 +9,10 @@
 
 namespace devtrace::cli {
 
-NotComputed::NotComputed() {
-  const char* folder = std::getenv("TMPDIR");
-  path_ = fmt::format("{}/devtrace-not-computed-XXXXXX", folder && *folder ? folder : "/tmp");
-  const int file = mkstemp(path_.data());
-  if (file < 0)
-    path_.clear();
-  else
-    close(file);
-}
-
-NotComputed::~NotComputed() {
-  if (!path_.empty()) unlink(path_.c_str());
-}
-
 // A line: the process and a name, or no name once the process has said them itself.
-void NotComputed::list() const {
+void list_not_computed(const std::string& path) {
   std::map<std::string, std::set<std::string>> by_process;
-  std::ifstream file(path_);
+  std::ifstream file(path);
   for (std::string process, name; file >> process && std::getline(file, name);)
     if (name.empty())
       by_process.erase(process);

@@ -6,19 +6,7 @@
 
 namespace devtrace::cli {
 
-// The file in which they note it (simulate/values/not_computed.cpp); gone when this is.
-class NotComputed {
- public:
-  NotComputed();
-  ~NotComputed();
-  NotComputed(const NotComputed&) = delete;
-  NotComputed& operator=(const NotComputed&) = delete;
-
-  const std::string& path() const { return path_; }  // empty: there is none
-  void list() const;
-
- private:
-  std::string path_;
-};
+// `path`: the file in which they note it (simulate/values/not_computed.cpp).
+void list_not_computed(const std::string& path);
 
 }  // namespace devtrace::cli
