@@ -62,7 +62,7 @@ $(call folder,tracker/refusals,tracker/base tracker/python tracker/stacks tracke
 # From an event worth reporting to a finding in the log: one file a kind, and the policy of what is legitimate.
 $(call folder,tracker/findings,common binary binary/dwarf finding report/phrasing report/log report/verdict tracker/base tracker/python tracker/stacks tracker/interface tracker/memory tracker/evidence tracker/refusals tracker/log)
 # Every kernel's parameters, looked at before it is launched.
-$(call folder,tracker/launch,tracker/base tracker/interface tracker/memory tracker/findings)
+$(call folder,tracker/launch,common tracker/base tracker/interface tracker/memory tracker/findings)
 # Both ends of every copy, and what moves between devices by call site.
 $(call folder,tracker/copy,common finding report/html tracker/base tracker/stacks tracker/interface tracker/memory tracker/evidence tracker/log tracker/findings)
 # On which device every parameter, buffer and cache lies, sampled.
@@ -72,7 +72,7 @@ $(call folder,tracker/preexisting,tracker/base tracker/python tracker/memory)
 # The ranks of a job: what they share about their communicators, and what that shows.
 $(call folder,tracker/ranks,common tracker/base tracker/python tracker/stacks tracker/interface tracker/memory tracker/evidence tracker/log tracker/findings)
 # The narrow waist (events.h), and the tracker's life in a process (session.h).
-$(call folder,tracker,tracker/base tracker/stacks tracker/interface tracker/memory tracker/log tracker/refusals tracker/findings tracker/launch tracker/copy tracker/placement tracker/preexisting tracker/ranks)
+$(call folder,tracker,common tracker/base tracker/stacks tracker/interface tracker/memory tracker/log tracker/refusals tracker/findings tracker/launch tracker/copy tracker/placement tracker/preexisting tracker/ranks)
 
 # Which functions are hooked, where the originals are, and what dlsym answers to who asks for one; below it the slots by which objects
 # call each other (imports).

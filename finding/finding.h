@@ -312,6 +312,19 @@ struct Refusal {
   bool waiting = false;  // `stack` is of the thread that waits for autograd's
 };
 
+// What a kernel did that its device may not do, as a rehearsal sees that computes kernels.
+struct KernelAccess {
+  std::string instruction;
+  bool writes = false;
+  std::string address;
+  std::optional<int64_t> bytes;
+  List<int64_t> block, thread;
+  Frame line;  // of the kernel's source
+  std::string whose;
+  std::string variable;  // of the module, by which the kernel came there
+  std::optional<int64_t>
+      in_memory;  // where the parameter or variable leads: bytes from there to the address's own place
+};
 struct KernelLaunch {
   std::string kernel;
   List<int64_t> grid, block;
@@ -319,6 +332,7 @@ struct KernelLaunch {
   bool graph = false;
   std::string stream_device;
   std::optional<int64_t> parameter, offset;
+  KernelAccess access;
 };
 struct Launch {
   DeviceChange choice;  // who made the current device current

@@ -244,6 +244,7 @@ bench: all $(BENCHMARKS) $(BUILD)/tests/lookups ## what hooks and rehearsals cos
 	echo "== several runtimes"; $(PYTHON) tests/bench/runtimes.py --build $(BUILD)
 	echo "== instructions"; $(PYTHON) tests/bench/instructions.py --build $(BUILD)
 	echo "== rehearsal"; $(PYTHON) tests/bench/rehearsal_bench.py --build $(BUILD)
+	echo "== kernels that are computed"; $(PYTHON) tests/bench/kernels_bench.py --build $(BUILD)
 	echo "== collectives between processes"; $(PYTHON) tests/bench/collectives_bench.py --build $(BUILD)
 	echo "== attached and detached"; $(PYTHON) tests/bench/attach_bench.py --build $(BUILD)
 	echo "== devtrace.start() beside the preload"; $(PYTHON) tests/bench/session_bench.py --build $(BUILD)

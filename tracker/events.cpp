@@ -144,6 +144,18 @@ void launched(const Launch& launch) {
   placement::launched();
 }
 
+void variable_set(const void* address, size_t bytes, Device device) {
+  if (options().provenance && !thread_state::inside()) memory::provenance::allocated(number(address), bytes, device);
+}
+
+uint32_t call_site() {
+  return stacks::capture();
+}
+
+void kernel_ran(const KernelRun& run) {
+  if (options().launches && !thread_state::inside()) launch::ran(run);
+}
+
 void launch_refused(const Launch& launch) {
   if (!thread_state::inside()) launch::report_refused(launch);
 }

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "common/kernel_run.h"
 #include "tracker/interface/collective.h"
 #include "tracker/interface/event_types.h"
 #include "tracker/interface/extent.h"
@@ -49,6 +50,13 @@ void kernels_unloaded();
 // Hot. A kernel is about to be launched by the calling thread, or to become part of a graph.
 void launched(const Launch& launch);
 bool wants_launches();  // are launches looked at at all?
+
+// A variable of the program's gets a value on that device, where it has that address.
+void variable_set(const void* address, size_t bytes, Device device);
+// The calling thread's stack, of Python or else a native one; 0: none.
+uint32_t call_site();
+// The simulated driver has computed a kernel, on the calling thread.
+void kernel_ran(const KernelRun& run);
 
 // CUDA refused a launch that `launched` was told of, because its stream is another device's than the current one. Told
 // before the program sees the error.

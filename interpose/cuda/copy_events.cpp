@@ -2,6 +2,7 @@
 
 #include "interpose/cuda/current_device.h"
 #include "interpose/linking/lazy_symbol.h"
+#include "tracker/interface/platform.h"
 
 namespace devtrace::interpose {
 namespace {
@@ -9,6 +10,7 @@ namespace {
 using events::Copy;
 using events::Direction;
 
+constinit LazySymbol<decltype(&::cudaGetSymbolAddress)> symbol_address("libcudart.so", "cudaGetSymbolAddress");
 constinit LazySymbol<decltype(&::cuArrayGetDescriptor_v2)> array_descriptor("libcuda.so", "cuArrayGetDescriptor_v2");
 
 // Bytes of one of an array's elements; widths are counted in them where an array takes part. 1 without an array, or
@@ -155,6 +157,12 @@ Copy as_copy(const CUDA_MEMCPY3D_BATCH_OP& copy) {
                                   : to_array ? copy.dst.op.array.array
                                              : nullptr);
   return described;
+}
+
+void emit_variable_set(const void* symbol, size_t bytes) {
+  const auto ask = platform().simulated() ? symbol_address.get() : nullptr;
+  void* address = nullptr;
+  if (ask && ask(&address, symbol) == cudaSuccess) events::variable_set(address, bytes, current_device());
 }
 
 }  // namespace devtrace::interpose

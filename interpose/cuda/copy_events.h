@@ -21,6 +21,10 @@ events::Copy as_copy(const CUDA_MEMCPY3D& copy);
 events::Copy as_copy(const CUDA_MEMCPY3D_PEER& copy);
 events::Copy as_copy(const CUDA_MEMCPY3D_BATCH_OP& copy);
 
+// Tells where a variable of the program gets a value on the current device, in a rehearsal: its driver alone says which
+// kernel reads it on another one.
+void emit_variable_set(const void* symbol, size_t bytes);
+
 // Tells of a copy, unless an outer hook has.
 inline void emit_copy(const Call& call, events::Copy copy, const char* function, const void* stream = nullptr,
                       size_t copies_of_call = 1) {

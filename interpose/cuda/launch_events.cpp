@@ -65,3 +65,12 @@ void emit_launch_block(const void* function, Handle handle, const Shape& shape, 
 }
 
 }  // namespace devtrace::interpose
+
+// Called by the simulated driver (common/kernel_run.h).
+extern "C" __attribute__((visibility("default"))) uint32_t devtrace_call_site() {
+  return devtrace::events::call_site();
+}
+
+extern "C" __attribute__((visibility("default"))) void devtrace_kernel_ran(const devtrace::KernelRun& run) {
+  devtrace::events::kernel_ran(run);
+}

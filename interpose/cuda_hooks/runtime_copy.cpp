@@ -18,7 +18,8 @@ namespace events = devtrace::events;
 namespace {
 
 // A symbol is the current device's: CUDA looks up its address itself.
-Copy to_symbol(const void* from, size_t bytes, cudaMemcpyKind kind) {
+Copy to_symbol(const void* symbol, const void* from, size_t bytes, cudaMemcpyKind kind) {
+  devtrace::interpose::emit_variable_set(symbol, bytes);
   return {.from = from, .bytes = bytes, .direction = declared_direction(kind), .to_device = current_device().index};
 }
 Copy from_symbol(void* to, size_t bytes, cudaMemcpyKind kind) {
@@ -94,11 +95,11 @@ COPY_BOTH_ASYNC(cudaMemcpyFromArrayAsync,
 
 // One end is a variable of the program.
 COPY_BOTH(cudaMemcpyToSymbol, (const void* symbol, const void* from, size_t bytes, size_t offset, cudaMemcpyKind kind),
-          (symbol, from, bytes, offset, kind), to_symbol(from, bytes, kind))
+          (symbol, from, bytes, offset, kind), to_symbol(symbol, from, bytes, kind))
 COPY_BOTH_ASYNC(cudaMemcpyToSymbolAsync,
                 (const void* symbol, const void* from, size_t bytes, size_t offset, cudaMemcpyKind kind,
                  cudaStream_t stream),
-                (symbol, from, bytes, offset, kind, stream), to_symbol(from, bytes, kind))
+                (symbol, from, bytes, offset, kind, stream), to_symbol(symbol, from, bytes, kind))
 COPY_BOTH(cudaMemcpyFromSymbol, (void* to, const void* symbol, size_t bytes, size_t offset, cudaMemcpyKind kind),
           (to, symbol, bytes, offset, kind), from_symbol(to, bytes, kind))
 COPY_BOTH_ASYNC(cudaMemcpyFromSymbolAsync,

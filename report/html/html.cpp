@@ -178,7 +178,9 @@ std::string html_placement(const Json& placement) noexcept try {
 // The record carries its words with it, so that page, text and Markdown say the same.
 std::string html_finding(const Json& process, const Json& finding) noexcept try {
   Json record = finding;
+  const Json& access = object(object(finding, "launch"), "access");
   record["shown"] = {{"headline", headline(finding)},
+                     {"access", access.empty() ? "" : access_in_words(access)},
                      {"summary", summary(process, finding)},
                      {"without_lines", without_lines(native_user_frame(array(finding, "native")))},
                      {"suppression", suppression_entry(process, finding)},

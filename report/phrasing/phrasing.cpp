@@ -22,6 +22,8 @@ constexpr Kind kKinds[] = {
     {"remote-access", "was given memory of another device:", "a kernel"},
     {"host-access", "was given host memory that it cannot read:", "a kernel"},
     {"wrong-current-device", "was launched while another device was current:", "a kernel"},
+    {"invalid-access", "used memory that is nobody's on", "a kernel"},
+    {"unset-variable", "read a variable that was set on another device alone:", "a kernel"},
     {"handle-mismatch", "was given a handle of another device:", "a library's function"},
     {"copy-mismatch", "states devices that its ends contradict:", "a copy"},
     {"duplicate-device", "was called by ranks of one device:", "a communicator"},
@@ -53,6 +55,23 @@ std::string kind_name(const Json& finding) {
   const auto kind = string(finding, "kind");
   const std::string name = kind.empty() ? "finding" : std::string(kind);
   return is_note(finding) ? name + " (note)" : name;
+}
+
+std::string access_in_words(const Json& access) {
+  const auto three = [&](const char* key) {
+    std::string text;
+    for (const Json& each : array(access, key)) text += (text.empty() ? "" : ",") + each.dump();
+    return text;
+  };
+  const auto bytes = integer(access, "bytes");
+  const auto whose = string(access, "whose"), variable = string(access, "variable");
+  std::string text = flag(access, "writes") ? "writes" : "reads";
+  if (bytes) text += fmt::format(" {} byte{}", *bytes, *bytes == 1 ? "" : "s");
+  if (!whose.empty())
+    text += fmt::format("{}{}", bytes ? " of " : " ", whose);
+  else if (!variable.empty())
+    text += fmt::format(" of {}, which has no value here", variable);
+  return text + fmt::format(", by thread ({}) of block ({})", three("thread"), three("block"));
 }
 
 std::vector<std::string> devices_of(const Json& finding) {

@@ -86,6 +86,9 @@ std::string_view without_lines(const Json& frame);
 // What is told and is no fault.
 bool is_note(const Json& finding);
 
+// Of a kernel's access: "reads 4 bytes of memory of device 0, which device 1 has no access to, by thread (3,0,0) of
+// block (0,0,0)".
+std::string access_in_words(const Json& access);
 // The finding's kind, "finding" when it says none; "remote-access (note)" of a note.
 std::string kind_name(const Json& finding);
 

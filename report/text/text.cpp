@@ -84,6 +84,7 @@ class Report : Lines {
     header();
     operands();
     failing_call();
+    access();
     origins();
     device_choice();
     verdict();
@@ -175,6 +176,17 @@ class Report : Lines {
       line("     {}{} library frame{} further in: {}{}", ink_.quiet, depth, depth == 1 ? "" : "s",
            printable(place(frames.front(), cwd_)), ink_.off);
     }
+  }
+
+  // What the kernel did there, where a rehearsal has computed it.
+  void access() {
+    const Json& access = object(object(finding_, "launch"), "access");
+    if (access.empty()) return;
+    const Json& frame = object(access, "line");
+    const std::string where = place(frame, cwd_);
+    line("  {}kernel{} {}{}", ink_.strong, ink_.off, printable(access_in_words(access)),
+         where.empty() ? "" : ", in " + printable(where));
+    source(frame, "        ");
   }
 
   void origin(const std::string& name, std::string_view did, const Json& event, bool with_source = true) {

@@ -31,6 +31,8 @@ constexpr std::optional<Cause> (*kRules[])(const Evidence&) = {
     rules::stream_elsewhere,          // CUDA refused a launch for its stream
     rules::handle_elsewhere,          // of cuBLAS, cuDNN, …: a handle of another device
     rules::missing_set_device,        // C++: nothing made the right device current
+    rules::invalid_access,            // a kernel used memory that is nobody's
+    rules::unset_variable,            // C++: a variable that has a value on another device alone
     rules::cpp_state_not_registered,  // LibTorch: what a module's constructor keeps and to() does not know of
     rules::cpp_operand_elsewhere,     // LibTorch: what a line gives to an operator lies on two devices
     rules::unguarded_kernel,          // findings at a launch: everything is elsewhere

@@ -12,6 +12,7 @@
 #include "simulate/common/uncomputed_part.h"
 #include "simulate/cuda/api.h"
 #include "simulate/model/asynchronous/schedule.h"
+#include "simulate/model/kernels/faulty_access.h"
 #include "simulate/model/kernels/module.h"
 #include "simulate/model/kernels/stand_ins.h"
 #include "simulate/model/stream.h"
@@ -98,7 +99,9 @@ CUresult launch_kernel(CUfunction handle, const Shape& s, CUstream stream_handle
   if (stream->context->device != context->device) return CUDA_ERROR_INVALID_HANDLE;
   Operation operation;
   TRY(make_kernel(handle, s, parameters, extra, &operation));
-  if (stream->capture || !is_idle(stream) || extra || is_async() || operation.ready) keep_arguments(&operation);
+  const bool later = stream->capture || !is_idle(stream) || is_async();
+  if (later) operation.launched_at = launch_site(*function_of(handle));
+  if (later || extra || operation.ready) keep_arguments(&operation);
   TRY(submit(stream, std::move(operation)));
   if (!settings().launch_blocking || stream->capture) return CUDA_SUCCESS;
   synchronize(stream);

@@ -88,6 +88,7 @@ Block::State Block::run() {
     Group* const group = choose();
     if (group) {
       go_on(*group);
+      is_fault();  // of a call's
       if (loops_ > kManyLoops) state = State::goes_on;
     } else if (std::any_of(groups_.begin(), groups_.end(), [](const auto& one) { return one->wait == Wait::no; })) {
       state = State::waits;
@@ -99,6 +100,15 @@ Block::State Block::run() {
   if (m_.fault.kind != FaultKind::none) return State::failed;
   if (state == State::done) groups_.clear();
   return state;
+}
+
+// What was read unset is told, and the block goes on.
+bool Block::is_fault() {
+  if (m_.fault.kind == FaultKind::unset) {
+    m_.memory->read_unset(result());
+    m_.fault = {};
+  }
+  return m_.fault.kind != FaultKind::none;
 }
 
 void Block::go_on(Group& group) {
@@ -120,7 +130,7 @@ void Block::go_on(Group& group) {
       }
       if (m_.fault.kind != FaultKind::none) [[unlikely]] {
         step_ = at;
-        return;
+        if (is_fault()) return;
       }
       ++at;
     } else {

@@ -71,6 +71,7 @@ class Block {
   Group* choose();
   uint32_t limit(const Group& group) const;
   void go_on(Group& group);
+  bool is_fault();
   bool control(Group& group, const Step& step);
   Group& apart(const Group& from, Lanes lanes, uint32_t at);
   bool by_table(Group& group, const Step& step);

@@ -45,6 +45,7 @@ struct Extent {
 
 enum class FaultKind : uint8_t {
   none,
+  unset,  // no fault: it was read, and is told to Memory::read_unset
   address,
   misaligned,
   shared,
@@ -65,12 +66,17 @@ struct Fault {
   std::string text;
 };
 
+struct Result;
+
 // What kernels ask of the device that they run on.
 class Memory {
  public:
   virtual ~Memory() = default;
-  // The block that holds the address, where kernels on the device may use it.
-  virtual bool find(uintptr_t address, Extent* extent) = 0;
+  enum class Found : uint8_t { no, yes, unset };
+  // The block that holds the address, where kernels on the device may use it. Unset: nobody has written there yet,
+  // though somebody should have.
+  virtual Found find(uintptr_t address, bool writes, Extent* extent) = 0;
+  virtual void read_unset(const Result& /*where*/) {}
   // malloc and free of kernels; 0: there is none left.
   virtual uintptr_t allocate(size_t) { return 0; }
   virtual void release(uintptr_t) {}

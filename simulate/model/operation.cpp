@@ -330,10 +330,12 @@ bool take_effect(const Operation& op) {
   switch (op.type) {
     case CU_GRAPH_NODE_TYPE_MEMCPY:
       copy_now(op.copy);
+      written_to(op.copy.dstDevice, true);
       if (values::any_uncomputed()) follow(op.copy);
       return true;
     case CU_GRAPH_NODE_TYPE_MEMSET:
       set_now(op.set);
+      written_to(op.set.dst, true);
       if (values::any_uncomputed()) follow(op.set);
       return true;
     case CU_GRAPH_NODE_TYPE_HOST:

@@ -113,6 +113,18 @@ std::optional<TextureObject> texture_of(CUtexObject handle) {
   return found == g_objects.end() ? std::nullopt : std::optional(found->second);
 }
 
+uintptr_t memory_of(const TextureObject& object) {
+  const auto& r = object.resource.res;
+  switch (object.resource.resType) {
+    case CU_RESOURCE_TYPE_LINEAR:
+      return r.linear.devPtr;
+    case CU_RESOURCE_TYPE_PITCH2D:
+      return r.pitch2D.devPtr;
+    default:
+      return 0;
+  }
+}
+
 bool usable_texture(CUcontext context, CUtexObject handle, kernels::Texture* found, std::string* why) {
   const std::optional<TextureObject> object = texture_of(handle);
   if (!object) {

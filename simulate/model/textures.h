@@ -20,6 +20,9 @@ CUtexObject remember(const TextureObject& object);
 bool forget_texture(CUtexObject handle);
 std::optional<TextureObject> texture_of(CUtexObject handle);
 
+// Where its memory begins; 0: it is an array's.
+uintptr_t memory_of(const TextureObject& object);
+
 // As kernels in the context use it. False: they cannot, and *why says so.
 bool usable_texture(CUcontext context, CUtexObject handle, kernels::Texture* found, std::string* why);
 

@@ -72,6 +72,17 @@ void CppParameters::add_to(finding::Operand& operand, size_t parameter, size_t o
   if (operand.name.empty()) operand.name = std::move(argument);
 }
 
+void CppParameters::add_place(finding::Operand& operand, size_t in_memory) const {
+  std::string_view type = operand.type;
+  if (type.ends_with(" const")) type.remove_suffix(std::string_view(" const").size());
+  if (type.ends_with('*')) type.remove_suffix(1);
+  type = structure(type);
+  const std::string member = type.empty() || module.empty() ? "" : dwarf::member_at(module, type, in_memory);
+  const std::string step = member.empty() ? fmt::format("[{}]", in_memory / sizeof(uintptr_t)) : "->" + member;
+  for (std::string* name : {&operand.name, &operand.parameter_name})
+    if (!name->empty()) *name += step;
+}
+
 CppParameters cpp_parameters(const MisplacedLaunch& misplaced, const std::string& kernel,
                              const evidence::NativeStack& native, const finding::Stack& shown,
                              const SourceText& source) {

@@ -15,6 +15,8 @@ struct CppParameters {
   std::vector<std::string> types, names, arguments;
   std::string module;  // of the launching code: its debug information has the types
 
+  // ... stands at that byte of what the parameter leads to: `rows[1]`, `batch->values`.
+  void add_place(finding::Operand& operand, size_t in_memory) const;
   // `offset`: where in the parameter the address stands.
   void add_to(finding::Operand& operand, size_t parameter, size_t offset) const;
 };

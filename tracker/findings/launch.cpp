@@ -39,10 +39,22 @@ void add_tensor(finding::Operand& operand, const evidence::NamedTensor& known) {
   operand.is_parameter = tensor.is_parameter;
 }
 
-// The first entry of a table that the parameter leads to.
-void name_entry(finding::Operand& operand) {
-  for (std::string* name : {&operand.name, &operand.parameter_name})
-    if (!name->empty()) *name += "[0]";
+// As the source calls it.
+std::string variable_name(const char* symbol) {
+  return std::string(report::unqualified_name(binary::demangled(symbol)));
+}
+
+// The pointer by which the kernel came to what it may not use.
+const Pointer* accessed(const MisplacedLaunch& misplaced) {
+  const KernelAccess* const access = misplaced.access;
+  if (!access) return nullptr;
+  const auto is_it = [&](const Pointer& it) {
+    if (it.variable || access->variable) return it.variable == access->variable;
+    return access->parameter == it.parameter && access->in_parameter == it.in_parameter &&
+           (access->in_memory >= 0) == it.in_table;
+  };
+  const auto found = std::ranges::find_if(misplaced.pointers, is_it);
+  return found == misplaced.pointers.end() ? nullptr : &*found;
 }
 
 // One operand for each pointer: the tensor that a Python frame holds there, and where its memory came from.
@@ -60,13 +72,18 @@ finding::List<finding::Operand> operands(const MisplacedLaunch& misplaced,
     const Pointer& pointer = misplaced.pointers[i];
     finding::Operand& operand = list.emplace_back();
     operand.role = "parameter";
-    operand.device = pointer.device.name();
+    if (pointer.device.known()) operand.device = pointer.device.name();
     if (tensors[i]) add_tensor(operand, *tensors[i]);
-    operand.parameter = pointer.parameter;
-    if (frames.empty()) parameters.add_to(operand, pointer.parameter, pointer.in_parameter);
-    if (pointer.in_table) name_entry(operand);
+    if (pointer.variable) {
+      operand.role = "variable";
+      operand.name = variable_name(pointer.variable);
+    } else {
+      operand.parameter = pointer.parameter;
+      if (frames.empty()) parameters.add_to(operand, pointer.parameter, pointer.in_parameter);
+      if (pointer.in_table) parameters.add_place(operand, pointer.in_memory);
+    }
     operand.address = fmt::format("{:#x}", pointer.address);
-    operand.mismatched = pointer.device != misplaced.device;
+    operand.mismatched = pointer.device != misplaced.device || &pointer == accessed(misplaced);
     if (add_memory(operand, pointer.address, source)) operand.pool.clear();
     if (tensors[i]) operand.extent.reset();  // its own size says more than its block's
   }
@@ -80,6 +97,23 @@ finding::KernelLaunch described(const events::Launch& launch, const std::string&
   out.block.assign(std::begin(launch.block_shape), std::end(launch.block_shape));
   out.stream = fmt::format("{:#x}", reinterpret_cast<uintptr_t>(launch.stream));
   out.graph = launch.graph || platform().capturing(launch.stream);
+  return out;
+}
+
+finding::KernelAccess described(const KernelAccess& access, const SourceText& source) {
+  finding::KernelAccess out;
+  out.instruction = access.instruction;
+  out.writes = access.writes;
+  out.address = fmt::format("{:#x}", access.address);
+  if (access.bytes != 0) out.bytes = static_cast<int64_t>(access.bytes);
+  out.block.assign(std::begin(access.block), std::end(access.block));
+  out.thread.assign(std::begin(access.thread), std::end(access.thread));
+  out.line.file = access.file;
+  out.line.line = access.line;
+  if (source.lines && access.line != 0) out.line.source = source.lines(out.line.file, static_cast<int>(access.line));
+  out.whose = access.whose;
+  if (access.variable) out.variable = variable_name(access.variable);
+  if (access.in_memory >= 0) out.in_memory = access.in_memory;
   return out;
 }
 
@@ -115,6 +149,11 @@ Fault fault_of_stream(const MisplacedLaunch& misplaced, const std::string& kerne
       {here, stream}};
 }
 
+std::string argument_of(const Pointer& pointer) {
+  return pointer.variable ? fmt::format("variable {}", variable_name(pointer.variable))
+                          : fmt::format("parameter {}", pointer.parameter);
+}
+
 Fault fault_of_memory(const MisplacedLaunch& misplaced, const std::string& kernel) {
   const auto& pointers = misplaced.pointers;
   const std::string here = misplaced.device.name();
@@ -131,11 +170,36 @@ Fault fault_of_memory(const MisplacedLaunch& misplaced, const std::string& kerne
               host ? fmt::format("{} runs on {} and was given memory of the host, which it cannot reach", kernel, here)
               : all_there ? fmt::format("{} runs on {}, and all its memory is on {}", kernel, here, there)
                           : fmt::format("{} runs on {} and was given memory of {}", kernel, here, there),
-              fmt::format("parameter {}", first.parameter),
+              argument_of(first),
               {here},
               &first};
   for (const Pointer& pointer : pointers) fault.devices.push_back(pointer.device.name());
   return fault;
+}
+
+// What only the access shows; empty where what the launch was given shows it.
+std::optional<Fault> fault_of_access(const MisplacedLaunch& misplaced, const std::string& kernel) {
+  using To = KernelAccess::To;
+  const Pointer* const pointer = accessed(misplaced);
+  if (!pointer) return std::nullopt;
+  const KernelAccess& access = *misplaced.access;
+  const std::string here = misplaced.device.name();
+  const auto on_host = [](const Pointer& p) { return p.device.is_cpu(); };
+  if (access.to == To::variable)
+    return Fault{"unset-variable",
+                 fmt::format("{} runs on {} and reads {}, which was set on {} alone", kernel, here,
+                             variable_name(access.variable), pointer->device.name()),
+                 argument_of(*pointer),
+                 {here, pointer->device.name()},
+                 pointer};
+  if (access.device != misplaced.device.index && access.to != To::nobodys) return std::nullopt;
+  if (std::ranges::any_of(misplaced.pointers, on_host)) return std::nullopt;
+  return Fault{"invalid-access",
+               fmt::format("{} runs on {} and {} {} bytes of {}", kernel, here, access.writes ? "writes" : "reads",
+                           access.bytes, access.whose),
+               argument_of(*pointer),
+               {here},
+               pointer};
 }
 
 // Nothing when the policy excuses it, or when a launch that CUDA refused for its stream has a finding for its memory:
@@ -143,31 +207,40 @@ Fault fault_of_memory(const MisplacedLaunch& misplaced, const std::string& kerne
 // Holds no lock.
 std::optional<Finding> finding_of(const MisplacedLaunch& misplaced) {
   const std::string kernel = binary::demangled(misplaced.launch.kernel->name), name = binary::short_kernel_name(kernel);
-  const NativeStack native = evidence::capture_native_stack();
+  const stacks::StackId earlier = misplaced.launched_at;
+  NativeStack native;
+  if (earlier == 0)
+    native = evidence::capture_native_stack();
+  else if (stacks::is_native(earlier))
+    native.frames = stacks::resolve_native(earlier, true);
   const bool of_stream = misplaced.launch.stream_device >= 0;
   std::vector<Device> owners;
   for (const Pointer& pointer : misplaced.pointers) owners.push_back(pointer.device);
   const bool memory_elsewhere =
       std::ranges::any_of(owners, [&](const Device& owner) { return owner != misplaced.device; });
   const policy::Decision decision =
-      memory_elsewhere
+      memory_elsewhere && !misplaced.access
           ? policy::on_remote_access({misplaced.launch.kernel->name, kernel, native.frames}, misplaced.device, owners)
           : policy::Decision();
   if (of_stream ? memory_elsewhere && decision.verdict == policy::Verdict::finding
                 : decision.verdict == policy::Verdict::excused)
     return std::nullopt;
-  Fault fault = of_stream ? fault_of_stream(misplaced, name) : fault_of_memory(misplaced, name);
+  std::optional<Fault> by_access = fault_of_access(misplaced, name);
+  Fault fault = of_stream   ? fault_of_stream(misplaced, name)
+                : by_access ? std::move(*by_access)
+                            : fault_of_memory(misplaced, name);
   const SourceText source = evidence::source_from_disk();
-  const std::vector<stacks::PythonFrame> frames = stacks::resolve(stacks::capture_python());
+  const std::vector<stacks::PythonFrame> frames = stacks::resolve(earlier == 0 ? stacks::capture_python() : earlier);
   finding::Stack shown = evidence::native_stack(native.frames, source, kernel);
-  Finding finding = begin(
-      fault.kind, finding::Launch{evidence::device_choice(source), described(misplaced.launch, kernel)}, fault.devices);
+  // What the calling thread chose is not known to be what the launching one did.
+  const finding::DeviceChange choice = earlier == 0 ? evidence::device_choice(source) : finding::DeviceChange();
+  Finding finding = begin(fault.kind, finding::Launch{choice, described(misplaced.launch, kernel)}, fault.devices);
   if (!of_stream) policy::apply(decision, finding);
   finding.message = std::move(fault.message);
   finding.argument = std::move(fault.argument);
   finding.operation = native.operation.empty() ? name : "aten::" + native.operation;
   finding.current_device = misplaced.device.name();
-  finding.device_changes = evidence::device_changes(evidence::capture_device_changes(), source);
+  if (earlier == 0) finding.device_changes = evidence::device_changes(evidence::capture_device_changes(), source);
   finding.operands = operands(misplaced, frames, cpp_parameters(misplaced, kernel, native, shown, source), source);
   if (frames.empty()) name_by_allocation(finding.operands, shown);
   finding.stack = evidence::python_stack(frames, source);
@@ -177,8 +250,11 @@ std::optional<Finding> finding_of(const MisplacedLaunch& misplaced) {
     launch.stream_device = fault.devices.back();
     add_stream(finding, misplaced, kernel);
   } else {
-    launch.parameter = fault.mismatched->parameter;
-    launch.offset = fault.mismatched->in_parameter;
+    if (!fault.mismatched->variable) {
+      launch.parameter = fault.mismatched->parameter;
+      launch.offset = fault.mismatched->in_parameter;
+    }
+    if (misplaced.access) launch.access = described(*misplaced.access, source);
   }
   return finding;
 }
@@ -188,6 +264,7 @@ void report_launch(const MisplacedLaunch& launch) {
   for (const MisplacedLaunch::Pointer& pointer : launch.pointers)
     pointers += fmt::format("{}+{}:{}{} ", pointer.parameter, pointer.in_parameter, pointer.device.index,
                             memory::peer_access::declared(launch.device, pointer.device) ? "d" : "");
+  if (launch.access) pointers += fmt::format("access:{}:{}", launch.access->file, launch.access->line);
   if (launch.launch.stream_device >= 0) pointers += fmt::format("stream:{}", launch.launch.stream_device);
   report_once(
       {launch.launch.kernel->name, launch.device.name(), pointers}, [&] { return finding_of(launch); }, true);

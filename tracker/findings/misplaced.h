@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "common/kernel_run.h"
 #include "tracker/interface/event_types.h"
 #include "tracker/memory/copy_ends.h"
 
@@ -14,16 +15,21 @@ namespace devtrace::findings {
 struct MisplacedLaunch {
   struct Pointer {
     uintptr_t address;
-    Device device;          // the owner of the memory it points into
-    uint16_t parameter;     // index
-    uint16_t in_parameter;  // bytes from the parameter's start
-    bool in_table = false;  // it is the first one of a table to which that parameter leads
+    Device device;                   // the owner of the memory it points into
+    uint16_t parameter;              // index
+    uint16_t in_parameter;           // bytes from the parameter's start
+    bool in_table = false;           // it is the first one of a table to which that parameter leads
+    uint32_t in_memory = 0;          // then where in that, in bytes
+    const char* variable = nullptr;  // of the module, by which the kernel came there, and by no parameter
   };
   const events::Launch& launch;
   Device device;  // on which the kernel is to run
   // Into memory of devices, or such of the host; in order. At least one leads elsewhere, but of a launch that was
   // refused.
   std::vector<Pointer> pointers;
+  // What the kernel did, where a simulated driver has computed it; then the launch is a finding whatever it was given.
+  const KernelAccess* access = nullptr;
+  uint32_t launched_at = 0;  // the stack, if that is not the calling thread's; 0: it is
 };
 
 // A call of a mathematics library that was given memory of another device than its handle's; or one that the library

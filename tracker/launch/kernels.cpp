@@ -107,6 +107,14 @@ const Kernel* remember(const void* function, std::string name, const std::vector
   return kernel;
 }
 
+const void* named(std::string_view name) {
+  const void* found = nullptr;
+  entries.for_each([&](const Entry& entry) {
+    if (entry.kernel->name == name) found = reinterpret_cast<const void*>(entry.function);
+  });
+  return found;
+}
+
 void ask_code(const Kernel& kernel, const WordUses& uses) {
   const auto used = [&](const Parameter& parameter, size_t in_block) {
     if (uses) return uses(in_block);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tracker/interface/kernel.h"
@@ -10,6 +11,8 @@ namespace devtrace::launch::kernels {
 
 // Hot. What `remember` was told about this function; null before.
 const Kernel* known(const void* function);
+// A function whose kernel has that name; null: none has. Slow.
+const void* named(std::string_view name);
 // Keeps it, and answers with what is kept: another thread may have been faster. Allocates.
 const Kernel* remember(const void* function, std::string name, const std::vector<device::Parameter>& parameters);
 // Leaves of the kernel's words those that its code may use as addresses. PyTorch leaves fields unset that a kernel does

@@ -216,11 +216,44 @@ bool looked_closer(const events::Launch& launch, MisplacedLaunch& misplaced) {
   return elsewhere;
 }
 
+// A launch whose kernel will be told of: the function, until that happens.
+struct LeftForLater {
+  const void* function;
+  const void* stream;
+};
+thread_local constinit LeftForLater left_for_later{};
+
+bool told_later(const events::Launch& launch) {
+  const ReentrancyGuard inside;
+  const auto tells = reinterpret_cast<TellsOfKernel>(platform().symbol("libcuda.so", kTellsOfKernel));
+  if (launch.graph || !tells || !tells(launch.kernel->name.c_str(), launch.stream)) return false;
+  left_for_later = {launch.function, launch.stream};
+  return true;
+}
+
+// The memory of the access, unless it is known from the parameters.
+void add_access(MisplacedLaunch& misplaced, const KernelAccess& access) {
+  misplaced.access = &access;
+  const Device device = access.device >= 0 ? Device::cuda(access.device) : Device();
+  if (access.to == KernelAccess::To::variable) misplaced.pointers.clear();
+  const bool in_table = access.in_memory >= 0;
+  for (const MisplacedLaunch::Pointer& known : misplaced.pointers)
+    if (access.parameter == known.parameter && access.in_parameter == known.in_parameter && !in_table &&
+        !known.in_table)
+      return;
+  // Not what was seen of the table before.
+  std::erase_if(misplaced.pointers, [](const MisplacedLaunch::Pointer& it) { return it.in_table; });
+  misplaced.pointers.push_back({access.address, device, static_cast<uint16_t>(std::max(access.parameter, 0)),
+                                static_cast<uint16_t>(access.in_parameter), in_table,
+                                static_cast<uint32_t>(std::max<int64_t>(access.in_memory, 0)), access.variable});
+}
+
 // Speed no longer counts, unless it comes to this at every launch: the kernel's code is read once.
 [[gnu::noinline]] void slow_path(const events::Launch& launch) noexcept {
   if (within_told_call()) return;
   MisplacedLaunch misplaced{launch, {}, {}};
   try {
+    if (platform().simulated() && told_later(launch)) return;
     if (looked_closer(launch, misplaced)) findings::report(misplaced);
   } catch (...) {  // out of memory: one report is lost, the launch goes on
   }
@@ -243,6 +276,45 @@ void check(const events::Launch& launch) {
   if (!launch.kernel || launch.kernel->excused) return;
   const Device here = launch.device >= 0 ? Device::cuda(launch.device) : current_device();
   if (suspicious(launch, here)) slow_path(launch);
+}
+
+void ran(const KernelRun& run) noexcept {
+  const LeftForLater before = std::exchange(left_for_later, {});
+  if ((!before.function && !run.access) || within_told_call()) return;
+  try {
+    events::Launch launch;
+    launch.kernel = kernels::known(before.function);
+    const bool left = launch.kernel && launch.kernel->name == run.kernel;
+    launch.function = left ? before.function : kernels::named(run.kernel);
+    launch.stream = left ? before.stream : nullptr;
+    launch.kernel = kernels::known(launch.function);
+    if (!launch.kernel || launch.kernel->excused) return;
+    launch.block = run.parameters;
+    launch.block_bytes = run.parameter_bytes;
+    std::copy_n(run.grid, 3, launch.grid);
+    std::copy_n(run.block, 3, launch.block_shape);
+    launch.device = run.device;
+    MisplacedLaunch misplaced{launch, {}, {}};
+    bool amiss = looked_closer(launch, misplaced) && left;
+    if (amiss && run.computed && !run.access) {
+      std::erase_if(misplaced.pointers, [&](const MisplacedLaunch::Pointer& it) {
+        return it.device != misplaced.device && !run.usable(run.context, it.address);
+      });
+      amiss = std::ranges::any_of(misplaced.pointers, [&](const auto& it) { return it.device != misplaced.device; });
+    }
+    if (run.access) {
+      // `check` has told of what the launch was given itself.
+      const bool told = !left && run.access->to == KernelAccess::To::memory && run.access->in_memory < 0 &&
+                        !run.access->variable && run.access->device != run.device;
+      misplaced.device = Device::cuda(run.device);
+      misplaced.launched_at = run.launched_at;
+      if (misplaced.pointers.empty()) look_at_all(misplaced);
+      add_access(misplaced, *run.access);
+      amiss = !told;
+    }
+    if (amiss) findings::report(misplaced);
+  } catch (...) {  // out of memory: one report is lost
+  }
 }
 
 void report_refused(const events::Launch& launch) noexcept {

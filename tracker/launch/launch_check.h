@@ -2,12 +2,17 @@
 // which the kernel runs?
 #pragma once
 
+#include "common/kernel_run.h"
 #include "tracker/interface/event_types.h"
 
 namespace devtrace::launch {
 
 // Hot: about a nanosecond a word. What it finds suspicious is looked at closely, and reported, before it returns.
 void check(const events::Launch& launch);
+
+// The simulated driver has computed a kernel. Reports what it says of its accesses, and what `check` has left for this
+// moment: what a launch was given and the kernel did with it is one finding.
+void ran(const KernelRun& run) noexcept;
 
 // Reports a launch that CUDA refused for its stream, unless `check` has said what is wrong with it.
 void report_refused(const events::Launch& launch) noexcept;

@@ -16,7 +16,7 @@ function drawFindingFacts(finding, count) {
     ["Message", string(finding.message)], ["Operation", string(finding.operation) + (string(finding.overload) ? `, overload ${string(finding.overload)}` : "")],
     ["Argument", string(finding.argument)], ["Checked in", string(finding.method)], ["Current device", string(finding.current_device) && string(finding.current_device) + byDefault],
     ["Kernel", string(launch.kernel)], ["Grid, block", size(launch.grid) && `${size(launch.grid)}, ${size(launch.block)}`],
-    ["Launch", launch.graph === true ? "not yet: it was made part of a graph" : ""], ["Copy", string(copy.function) && [copy.function, string(copy.direction), bytes(copy.bytes)].filter(Boolean).join(", ")],
+    ["The kernel", string(object(finding.shown).access)], ["Launch", launch.graph === true ? "not yet: it was made part of a graph" : ""], ["Copy", string(copy.function) && [copy.function, string(copy.direction), bytes(copy.bytes)].filter(Boolean).join(", ")],
     ["Thread", [finding.thread, string(finding.thread_name)].filter(Boolean).join(" ")], ["Time", time(finding.time)], ["Seen", timesOf(count)],
     ["Seen by", string(finding.seen_by)], ["First", string(finding.first_seen_by)], ["The fix, tried", [Number.isInteger(tried.runs) && timesOf(tried.runs), worked.length && `work on ${worked.join(", ")}`, string(tried.patch)].filter(Boolean).join("; ")],
     ["To suppress it", string(object(finding.shown).suppression)],

@@ -39,7 +39,10 @@ void each_object(Machine& m, const Step& s, F f) {
     for (uint32_t l = run.begin; l < run.end; ++l) {
       std::string why;
       if (!known || handles[l] != handle) known = m.memory && m.memory->texture(handle = handles[l], &texture, &why);
-      if (!known) return m.fail(FaultKind::texture, l, why.empty() ? "no texture or surface object" : why);
+      if (!known) {
+        m.fault.address = handles[l];
+        return m.fail(FaultKind::texture, l, why.empty() ? "no texture or surface object" : why);
+      }
       if (!f(l, texture)) return;
     }
 }

@@ -12,6 +12,7 @@
 
 #include "simulate/kernels/launch.h"
 #include "simulate/model/device.h"
+#include "simulate/model/kernels/faulty_access.h"
 #include "simulate/model/kernels/kernel_memory.h"
 #include "simulate/model/kernels/linked.h"
 #include "simulate/model/kernels/made_of.h"
@@ -121,48 +122,6 @@ std::vector<uint64_t> variables(Container& c, const kernels::Program& program, i
   return all;
 }
 
-std::string place(const kernels::Result& r) {
-  const auto three = [](const uint32_t(&x)[3]) {
-    return "(" + std::to_string(x[0]) + "," + std::to_string(x[1]) + "," + std::to_string(x[2]) + ")";
-  };
-  std::string text = "thread " + three(r.thread) + " of block " + three(r.block);
-  if (!r.file.empty()) text += " at " + r.file + ":" + std::to_string(r.line);
-  return text;
-}
-
-struct Outcome {
-  CUresult error;
-  std::string text;
-};
-
-Outcome outcome(const Operation& op, const kernels::Result& r) {
-  using kernels::FaultKind;
-  char address[32];
-  std::snprintf(address, sizeof address, "0x%llx", static_cast<unsigned long long>(r.address));
-  const std::string access = (r.writes ? "writes " : "reads ") + std::to_string(r.size) + " bytes at " + address;
-  switch (r.kind) {
-    case FaultKind::address:
-      return {CUDA_ERROR_ILLEGAL_ADDRESS, "illegal address: " + r.instruction + " " + access + ", " +
-                                              whose(op.context, r.address) + ", by " + place(r)};
-    case FaultKind::shared:
-      return {CUDA_ERROR_ILLEGAL_ADDRESS, "illegal address: " + r.instruction + " " + access +
-                                              " of shared memory, which ends before, by " + place(r)};
-    case FaultKind::texture:
-      return {CUDA_ERROR_ILLEGAL_ADDRESS, "illegal address: " + r.instruction + " of " + r.text + ", by " + place(r)};
-    case FaultKind::misaligned:
-      return {CUDA_ERROR_MISALIGNED_ADDRESS,
-              "misaligned address: " + r.instruction + " " + access + ", by " + place(r)};
-    case FaultKind::assertion:
-      return {CUDA_ERROR_ASSERT, r.text + " (" + place(r) + ")"};
-    case FaultKind::time:
-      return {CUDA_ERROR_LAUNCH_TIMEOUT, r.text};
-    case FaultKind::stack:
-      return {CUDA_ERROR_ILLEGAL_ADDRESS, "the stack is used up, by " + place(r)};
-    default:
-      return {CUDA_ERROR_LAUNCH_FAILED, "trap" + (r.text.empty() ? "" : ": " + r.text) + ", by " + place(r)};
-  }
-}
-
 }  // namespace
 
 void keep_ptx(Container& c) {
@@ -196,10 +155,12 @@ bool compute_kernel(const Operation& op, const Function& f) {
   launch.variables = variables(c, program, op.context->device);
   launch.threads = settings().kernel_threads;
   launch.seconds = settings().kernel_seconds;
-  KernelMemory memory(op.context);
+  KernelMemory memory(op.context, &c);
   if (op.cooperative) launch.workspace = memory.workspace();
   const kernels::Result r = kernels::run(program, index, launch, memory);
+  const RanKernel ran{f, program, index, launch, op.context, op.launched_at};
   if (r.kind == kernels::FaultKind::not_computed) {
+    notify(ran, r);
     std::lock_guard lock(c.mutex);
     c.not_computed_because =
         r.instruction.empty()
@@ -208,12 +169,9 @@ bool compute_kernel(const Operation& op, const Function& f) {
     return false;
   }
   memory.finish();
-  if (r.kind == kernels::FaultKind::none) return true;
-  const Outcome out = outcome(op, r);
-  std::fflush(stdout);
-  std::fprintf(stderr, "devtrace: kernel %s on device %d: %s\n", values::readable_name(f.name).c_str(),
-               op.context->device, out.text.c_str());
-  op.context->sticky = out.error;
+  const CUresult error = r.kind == kernels::FaultKind::none ? CUDA_SUCCESS : fail(ran, r);
+  notify(ran, error == CUDA_SUCCESS && memory.unset() ? *memory.unset() : r);
+  if (error != CUDA_SUCCESS) op.context->sticky = error;  // whoever was notified has asked the driver before
   return true;
 }
 

@@ -12,25 +12,32 @@
 
 namespace devtrace::simulate {
 
-bool KernelMemory::find(uintptr_t address, kernels::Extent* extent) {
+kernels::Memory::Found KernelMemory::find(uintptr_t address, bool writes, kernels::Extent* extent) {
   if (address - workspace() < sizeof workspace_) {
     *extent = {workspace(), sizeof workspace_};
-    return true;
+    return Found::yes;
   }
   Allocation a;
   if (find_memory(address, &a)) {
-    if (!settings().no_faults && !usable(context_, a)) return false;
+    if (!settings().no_faults && !usable(context_, a)) return Found::no;
     *extent = {a.base, a.size};
-    return true;
+    const bool no_value = (a.flags & (kOfModule | kSet)) == kOfModule && a.kind != AllocationKind::managed;
+    if (no_value && writes) written_to(address, false);
+    return no_value && !writes && set_elsewhere(*container_, a.base, context_->device) ? Found::unset : Found::yes;
   }
   // With DEVTRACE_SIM_PAGEABLE all that the host has, page by page.
   static const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   unsigned char resident;
   const uintptr_t begin = address & ~(page - 1);
   if (!settings().pageable || arena_owner(address) >= 0 || mincore(reinterpret_cast<void*>(begin), page, &resident))
-    return false;
+    return Found::no;
   *extent = {begin, page};
-  return true;
+  return Found::yes;
+}
+
+void KernelMemory::read_unset(const kernels::Result& where) {
+  std::lock_guard lock(mutex_);
+  if (!unset_) unset_ = where;
 }
 
 uintptr_t KernelMemory::allocate(size_t size) {
@@ -80,13 +87,16 @@ std::string whose(CUcontext context, uintptr_t address) {
   const int physical = arena_owner(address);
   if (physical < 0) return "the host's memory, or nobody's";
   std::string of = "memory of device " + std::to_string(ordinal_of(physical));
-  // The block before it, where there is one near: most go over an end.
+  if (block_before(address, &a))
+    return of + ", " + std::to_string(address - a.base - a.size) + " bytes behind a block of " + std::to_string(a.size);
+  return of + " that is freed or was never given out";
+}
+
+bool block_before(uintptr_t address, Allocation* block) {
   constexpr uintptr_t kNear = 1 << 16, kAlignment = 512;
   for (uintptr_t at = address & ~(kAlignment - 1); at > address - kNear; at -= kAlignment)
-    if (find_memory(at, &a))
-      return of + ", " + std::to_string(address - a.base - a.size) + " bytes behind a block of " +
-             std::to_string(a.size);
-  return of + " that is freed or was never given out";
+    if (find_memory(at, block)) return true;
+  return false;
 }
 
 }  // namespace devtrace::simulate

@@ -3,20 +3,26 @@
 
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "simulate/common/cuda_headers.h"
+#include "simulate/kernels/launch.h"
 #include "simulate/kernels/machine.h"
+#include "simulate/model/kernels/module.h"
+#include "simulate/model/memory/memory.h"
 #include "simulate/values/uncomputed.h"
 
 namespace devtrace::simulate {
 
 class KernelMemory : public kernels::Memory {
  public:
-  explicit KernelMemory(CUcontext context) : context_(context), follows_(values::any_uncomputed()) {}
-  bool find(uintptr_t address, kernels::Extent* extent) override;
+  KernelMemory(CUcontext context, Container* container)
+      : context_(context), container_(container), follows_(values::any_uncomputed()) {}
+  Found find(uintptr_t address, bool writes, kernels::Extent* extent) override;
+  void read_unset(const kernels::Result& where) override;
   uintptr_t allocate(size_t size) override;
   void release(uintptr_t address) override;
   bool texture(uint64_t handle, kernels::Texture* found, std::string* why) override;
@@ -24,11 +30,15 @@ class KernelMemory : public kernels::Memory {
   void used(uintptr_t address, size_t size, bool writes) override;
   // For a launch all of whose blocks may wait for each other.
   uint64_t workspace() const { return reinterpret_cast<uint64_t>(&workspace_); }
+  // The first read of a variable that has a value on another device alone; null: there was none.
+  const std::optional<kernels::Result>& unset() const { return unset_; }
   // What the kernel wrote is as computed as what it read.
   void finish();
 
  private:
   CUcontext context_;
+  Container* container_;
+  std::optional<kernels::Result> unset_;
   const bool follows_;
   alignas(8) uint32_t workspace_[2] = {sizeof workspace_, 0};
   std::mutex mutex_;
@@ -36,6 +46,8 @@ class KernelMemory : public kernels::Memory {
   std::vector<std::pair<uintptr_t, size_t>> written_;
 };
 
+// The block that ends near before an address that is nobody's: most go over an end.
+bool block_before(uintptr_t address, Allocation* block);
 // In words: whose an address is that kernels in the context cannot use.
 std::string whose(CUcontext context, uintptr_t address);
 

@@ -60,7 +60,8 @@ CUresult allocate(const device::Variable& v, int ordinal, CUdeviceptr* address) 
     return allocate_host(reinterpret_cast<void**>(address), bytes, AllocationKind::managed,
                          CU_MEM_ATTACH_GLOBAL | kOfModule, ordinal, current());
   if (CUresult e = allocate_device(ordinal, bytes, current(), nullptr, address)) return e;
-  set_flags(*address, kOfModule);
+  const bool set = !v.addresses.empty() || std::ranges::any_of(v.initial, [](uint8_t byte) { return byte != 0; });
+  set_flags(*address, kOfModule | (set ? kSet : 0));
   return CUDA_SUCCESS;
 }
 
@@ -93,6 +94,19 @@ CUdeviceptr find_variable(Container& c, const char* name, int ordinal, size_t* s
   const CUdeviceptr address = place_variable(c, name, ordinal);
   if (address && size) *size = c.contents.variables.at(name).bytes;
   return address;
+}
+
+std::optional<VariableElsewhere> set_elsewhere(Container& c, uintptr_t base, int ordinal) {
+  std::lock_guard lock(c.mutex);
+  const auto here = std::ranges::find_if(
+      c.variables, [&](const auto& one) { return one.second == base && one.first.second == ordinal; });
+  if (here == c.variables.end()) return std::nullopt;
+  for (const auto& [key, address] : c.variables) {
+    Allocation a;
+    if (key.first == here->first.first && address != base && find_memory(address, &a) && a.flags & kSetByHost)
+      return VariableElsewhere{key.first, key.second, address};
+  }
+  return std::nullopt;
 }
 
 Function* function_of(CUfunction handle) {

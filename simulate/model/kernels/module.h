@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -72,6 +73,14 @@ Function* find_function(Container& container, const char* name);
 // A variable's address on a device, allocated at its first use with the value that it begins with; that of a managed
 // one is the same on all. 0 when there is none.
 CUdeviceptr find_variable(Container& container, const char* name, int device, size_t* size);
+
+// Where a variable of the container has got a value on another device than `device`, by its address on this one.
+struct VariableElsewhere {
+  std::string name;
+  int device = 0;
+  uintptr_t address = 0;
+};
+std::optional<VariableElsewhere> set_elsewhere(Container& container, uintptr_t base, int device);
 
 // A handle as the driver takes it: a live CUfunction or CUkernel, else null.
 Function* function_of(CUfunction handle);

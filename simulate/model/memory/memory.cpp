@@ -23,6 +23,8 @@ struct Registry {
   std::atomic<unsigned long long> next_id{1};
 };
 
+std::atomic<bool> any_variables{false};
+
 Registry& registry() {
   static auto* r = new Registry;
   return *r;
@@ -106,6 +108,15 @@ bool set_access(uintptr_t base, size_t size, int device, bool allowed) {
 
 void set_flags(uintptr_t base, unsigned flags) {
   edit(base, [&](Allocation& a) { a.flags = flags; });
+  if (flags & kOfModule) any_variables.store(true, std::memory_order_relaxed);
+}
+
+void written_to(uintptr_t address, bool by_host) {
+  const unsigned added = by_host ? kSet | kSetByHost : kSet;
+  Allocation a;
+  if (any_variables.load(std::memory_order_relaxed) && find_memory(address, &a) && a.flags & kOfModule &&
+      (a.flags & added) != added)
+    edit(a.base, [&](Allocation& it) { it.flags |= added; });
 }
 
 CUresult allocate_device(int ordinal, size_t size, CUcontext context, CUmemoryPool pool, CUdeviceptr* address) {

@@ -44,6 +44,8 @@ bool forget_reservation(uintptr_t base, size_t size);
 // Changes the access bits of every mapping inside the range; false when part of it is not mapped.
 bool set_access(uintptr_t base, size_t size, int device, bool allowed);
 void set_flags(uintptr_t base, unsigned flags);
+// Something was written there: a module's variable has a value from now on.
+void written_to(uintptr_t address, bool by_host);
 
 // Device memory of the part's true size: the address, or 0 when it is used up.
 CUresult allocate_device(int ordinal, size_t size, CUcontext context, CUmemoryPool pool, CUdeviceptr* address);
@@ -52,7 +54,9 @@ CUresult free_device(CUdeviceptr address);
 CUresult allocate_host(void** out, size_t size, AllocationKind kind, unsigned flags, int device, CUcontext context);
 
 // A context's end is its memory's. What a module brought along stays, as modules here do.
-constexpr unsigned kOfModule = 1u << 31;  // Allocation::flags
+constexpr unsigned kOfModule = 1u << 31;   // Allocation::flags
+constexpr unsigned kSet = 1u << 30;        // ... of a module's variable that has a value
+constexpr unsigned kSetByHost = 1u << 29;  // ... which the program copied there
 void end_memory_of(CUcontext context);
 
 // The ordinal of the device that owns the address without a look at the registry for plain device memory; −1: no

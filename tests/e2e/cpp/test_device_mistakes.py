@@ -27,16 +27,22 @@ FOUND = {
     "one_way_peer": ("remote-access", ["right", "left"], "cudaDeviceEnablePeerAccess(first, 0);"),
     "driver_context": ("wrong-current-device", ["values"], "cuCtxSetCurrent(contexts[1]);"),
     "memcpy_peer": ("copy-mismatch", ["src", "dst"], "cudaMemcpyPeerAsync(dst, dst_device, src, src_device, bytes, stream);"),
+    "constant_symbol": ("unset-variable", ["coefficients"], "upload(values);"),
+    "texture": ("remote-access", ["out", "texture"], "cudaSetDevice(device);"),
     "graph_node": ("remote-access", ["output", "input"], "cudaSetDevice(device);"),
     "launch_ex": ("remote-access", ["layer.query", "cosines"], "cudaSetDevice(layer.device);"),
     "pool_memory": ("wrong-current-device", ["buffers[i]"], "cudaMallocAsync(&buffers[i], count * sizeof(float), streams[i]);"),
     "device_guard": ("wrong-current-device", ["values"], "cudaSetDevice(previous_);"),
 }
-MISSED = ["constant_symbol", "sparse_descriptor", "texture"]
+MISSED = ["sparse_descriptor"]
 # Without a mistake.
 GOOD = ["own_entry"]
 # Their fix stands in front of the launch, for want of the line that should have opened the access.
-AT_THE_LAUNCH = ["mapped_memory", "one_way_peer", "pointer_table"]
+AT_THE_LAUNCH = ["constant_symbol", "mapped_memory", "one_way_peer", "pointer_table"]
+# The object's memory has to be on that device, too.
+AT_THE_MEMORY = ["texture"]
+# What only the kernel's own accesses show.
+COMPUTED = ["constant_symbol", "texture"]
 HEADERS = ["cstring", "functional", "thread", "vector", "cuda.h", "cuda_runtime.h", "cublas_v2.h", "cusparse.h"]
 COMMAND = [NVCC, "-std=c++17", "-g", "-w", "-arch=sm_80", "-cudart", "shared", f"-L{BUILD}/simulate"]
 
@@ -73,7 +79,7 @@ class Programs:
         self.program = build(folder, sources)
 
     def run(self, name: str, folder: Path) -> Outcome:
-        return run(self.program, name, folder=folder)
+        return run(self.program, name, folder=folder, flags=["--kernels"] if name in COMPUTED else [])
 
 
 def errors(outcome: Outcome) -> list[dict]:
@@ -106,7 +112,7 @@ def test_found_with_every_name_and_the_line_to_change(findings, name):
     assert [operand["name"] for operand in finding["operands"]] == names
     cause = finding["cause"]
     assert cause["fix"].startswith(fix) and Path(cause["file"]).name == f"{name}.cu"
-    assert cause["line"] == line_of(source, "FOUND" if name in AT_THE_LAUNCH else "CAUSE")
+    assert cause["line"] == line_of(source, "FOUND" if name in AT_THE_LAUNCH else "cudaMalloc(&in" if name in AT_THE_MEMORY else "CAUSE")
 
 
 def test_every_printed_fix_compiles_and_leaves_no_finding(findings, tmp_path):

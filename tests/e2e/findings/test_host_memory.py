@@ -57,7 +57,8 @@ for _ in range(3): launch(large, here, here)
 @pytest.mark.parametrize("what", NOT_TOLD)
 def test_what_is_within_reach_or_no_address(rehearse, what):
     outcome = rehearse(HOST + NOT_TOLD[what] + "\nprint('launched')")
-    assert outcome.findings == [] and "launched" in outcome.out, outcome.err
+    nobodys = what in ("null", "addresses where nothing is")  # the kernel goes there all the same
+    assert {finding["kind"] for finding in outcome.findings} == ({"invalid-access"} if nobodys else set()) and "launched" in outcome.out, outcome.err
 
 
 def test_devices_that_reach_all_of_the_hosts_memory(rehearse):

@@ -14,10 +14,10 @@ namespace devtrace::simulate::kernels::test {
 // Memory of which the test says what a kernel may use.
 class Blocks : public Memory {
  public:
-  bool find(uintptr_t address, Extent* extent) override {
+  Found find(uintptr_t address, bool, Extent* extent) override {
     for (const Extent& one : blocks_)
-      if (address - one.begin < one.size) return *extent = one, true;
-    return false;
+      if (address - one.begin < one.size) return *extent = one, Found::yes;
+    return Found::no;
   }
   template <class T>
   uint64_t add(std::vector<T>& data) {

@@ -1,0 +1,23 @@
+// A kernel used memory that is nobody's: freed, never given out, or behind the end of a block.
+#include <algorithm>
+
+#include "common/format.h"
+#include "report/verdict/cpp_line.h"
+#include "report/verdict/rules.h"
+#include "report/verdict/source_line.h"
+
+namespace devtrace::report::verdict::rules {
+
+std::optional<Cause> invalid_access(const Evidence& evidence) {
+  if (evidence.kind != "invalid-access") return std::nullopt;
+  const finding::KernelAccess& access = evidence.finding.of<finding::Launch>().launch.access;
+  const auto odd = std::ranges::find_if(evidence.operands, &Operand::mismatched);
+  if (odd == evidence.operands.end()) return std::nullopt;
+  const std::string made = at(innermost_own(odd->created.native));
+  return Cause{"invalid-access", Confidence::high,
+               fmt::format("{} leads there{}: {}.", odd->name.empty() ? evidence.argument : odd->name,
+                           made.empty() ? "" : fmt::format(" (allocated at {})", made), access.whose),
+               std::nullopt};
+}
+
+}  // namespace devtrace::report::verdict::rules

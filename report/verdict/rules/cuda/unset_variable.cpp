@@ -1,0 +1,41 @@
+// A `__constant__` or `__device__` variable lies once on each device, and was set on one alone.
+#include <algorithm>
+
+#include "common/format.h"
+#include "report/verdict/cpp_line.h"
+#include "report/verdict/rules.h"
+#include "report/verdict/source_line.h"
+
+namespace devtrace::report::verdict::rules {
+namespace {
+
+// The statement that set it, said again in front of the launch, by the innermost function that did both: what it names
+// counts there.
+std::optional<Fix> set_here_too(const Stack& set, const Stack& launch) {
+  for (const Frame& line : launch) {
+    if (!line.project) continue;
+    const auto there = std::ranges::find_if(set, [&](const Frame& each) { return each.same_function(line); });
+    if (there == set.end()) continue;
+    const std::string_view statement = there->source;
+    const size_t begin = statement.find_first_not_of(" \t\n");
+    if (there->line == line.line || begin == statement.npos || !statement.ends_with(';')) return std::nullopt;
+    return statement_before(line, std::string(statement.substr(begin)));
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Cause> unset_variable(const Evidence& evidence) {
+  if (evidence.kind != "unset-variable" || evidence.operands.empty()) return std::nullopt;
+  const Operand& variable = evidence.operands.front();
+  const std::string where = at(innermost_own(variable.created.native));
+  return Cause{"set-on-one-device", Confidence::high,
+               fmt::format("Each device has a variable {0} of its own, and the program sets that of the device that is "
+                           "current: it did so for {1}{2}, and never for {3}, where the kernel reads it.",
+                           variable.name, variable.device, where.empty() ? "" : fmt::format(" ({})", where),
+                           evidence.current_device),
+               repairing(set_here_too(variable.created.native, evidence.native))};
+}
+
+}  // namespace devtrace::report::verdict::rules
