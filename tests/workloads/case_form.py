@@ -1,4 +1,4 @@
-"""The form of a case: a small program and, in comments above it, what is right to say of it. cases/, corpus/, corpus_apart/, causes.py,
+"""The form of a case: a small program and, in comments above it, what is right to say of it. cases/, corpus/, corpus_apart/, causes/,
 rehearsed.py and device_errors/programs/ are in it.
 
 A file is one program, or several, each below a line of its own; what stands above the first of these is put in front of each program:

@@ -1,7 +1,7 @@
 """What devtrace says of the corpus, measured: `devtrace fix` on every case, its patch applied, the program run again.
 
 `make corpus` runs it (about an hour on two cores) and writes tests/workloads/corpus.jsonl, case by case, and docs/evidence/corpus.md from all that it holds.
-With names of cases only these are run anew."""
+With names of cases only these are run anew: those of the corpus, unless --part says apart."""
 
 import argparse
 import json
@@ -23,7 +23,7 @@ from corpus_case import APART, CORPUS  # noqa: E402
 
 PAGE = TOP / "docs/evidence/corpus.md"
 RESULTS = TOP / "tests/workloads/corpus.jsonl"
-PARTS = {"corpus": CORPUS, "kept apart": APART}
+PARTS = {"corpus": CORPUS, "apart": APART}
 
 
 @dataclass
@@ -148,7 +148,7 @@ def page(scores: list[Score]) -> str:
     scores = [each for each in scores if each.seconds]
     parts = {part: [each for each in scores if each.part == part] for part in PARTS}
     parts = {part: own for part, own in parts.items() if own}
-    apart = " and of the part that is\n[kept apart](../../tests/workloads/corpus_apart/), which nobody looks at who changes rules or edits" * ("kept apart" in parts)
+    apart = " and of the part that is\n[kept apart](../../tests/workloads/corpus_apart/), which nobody looks at who changes rules or edits" * ("apart" in parts)
     out = [
         "# devtrace on its corpus",
         "",
@@ -169,7 +169,7 @@ def page(scores: list[Score]) -> str:
         out += ["", f"{waiting} newer cases of the corpus are not among these: `devtrace fix` has not been run on them yet."]
     out += ["", "| case | cause | right | line right | fix runs | tried | seconds |", "|---|---|---|---|---|---|---|"]
     for each in scores:
-        thread = (f"[{each.name}]({each.thread})" if each.thread else each.name) + (" (kept apart)" if each.part == "kept apart" else "")
+        thread = (f"[{each.name}]({each.thread})" if each.thread else each.name) + (" (kept apart)" if each.part == "apart" else "")
         cause = f"{each.category} ({each.confidence})" if each.category else "none"
         out.append(f"| {thread} | {cause} | {yes(each.cause)} | {yes(each.line)} | {yes(each.fix)} | {each.tried} | {each.seconds:.0f} |")
     return "\n".join(out) + "\n"
@@ -179,10 +179,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="devtrace fix on the corpus, scored.")
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="cases at a time")
-    parser.add_argument("--part", choices=PARTS, help="this part only")
+    parser.add_argument("--part", choices=PARTS, help="this part only; the corpus where cases are named")
     options = parser.parse_args()
+    only = options.part or ("corpus" if options.names else None)
     chosen = [
-        (part, case) for part, folder in PARTS.items() if options.part in (None, part)
+        (part, case) for part, folder in PARTS.items() if only in (None, part)
         for case in cases_in(folder).values() if not options.names or case.name in options.names
     ]
     known = {(each.part, each.name): each for each in recorded()}
@@ -192,7 +193,7 @@ def main() -> int:
             scores.append(each)
             known[each.part, each.name] = each
             write([known[key] for key in sorted(known)])
-            hidden = each.part == "kept apart"
+            hidden = each.part == "apart"
             marks = " ".join(f"{word}={'yes' if getattr(each, word) else 'NO'}" for word in ("found", "operands", "cause", "line", "fix"))
             detail = "" if hidden else f" {each.category} {each.confidence} {each.notes or ''}"
             name = "(kept apart)" if hidden else each.name

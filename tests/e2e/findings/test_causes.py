@@ -1,5 +1,5 @@
 """Causes that only structure tells apart: what holds a tensor, which thread chose its device, whose method is called. The programs
-are those of tests/workloads/causes.py; the fix, put into the line that it names, makes each run."""
+are those of tests/workloads/causes/; the fix, put into the line that it names, makes each run."""
 
 import sys
 
@@ -9,7 +9,7 @@ from conftest import TOP, findings_of, start_snippets
 sys.path.insert(0, str(TOP / "tests/workloads"))
 from case_form import cases_in  # noqa: E402
 
-CASES = cases_in(TOP / "tests/workloads/causes.py")
+CASES = cases_in(TOP / "tests/workloads/causes")
 SOURCES = {name: case.files[case.main] for name, case in CASES.items()}
 HEAD = "import torch\nfrom torch import nn\ntorch.manual_seed(0)\n"
 

@@ -1,0 +1,289 @@
+# Tensors that a line makes without a device: causes that only structure tells apart.
+import torch
+from torch import nn
+torch.manual_seed(0)
+
+# === what a result was computed from
+# category: created-without-device
+# confidence: medium
+# repairs: cause
+# says: was computed from seen
+# says: says no device
+def scores(query):
+    seen = torch.ones(4, 4, dtype=torch.bool).tril()
+    return torch.zeros(4, 4, device=query.device).masked_fill(seen.logical_not(), -1.0) + query
+scores(torch.ones(4, 4, device="cuda:0"))
+
+# === drawn inside a model
+# category: created-without-device
+# confidence: medium
+# repairs: cause
+# says: says no device
+class Blend(nn.Module):
+    def chances(self, x):
+        draws = torch.rand(len(x))
+        return {"apply": draws < 0.5}
+    def forward(self, x):
+        apply = self.chances(x)["apply"]
+        return torch.where(apply, x, -x)
+Blend()(torch.ones(4, device="cuda:0"))
+
+# === made in the failing line
+# category: created-without-device
+# confidence: medium
+# repairs: cause
+# says: says no device
+def means(x):
+    low, high = x.aminmax()
+    return torch.rand(4) * (high - low)
+means(torch.ones(3, device="cuda:0"))
+
+# === a function in the closure of an optimizer
+# category: created-without-device
+# confidence: medium
+# repairs: cause
+# says: was made on cpu
+# fix: spread = nn.Parameter(torch.zeros(3, device=QUANTILES.device))
+QUANTILES = torch.linspace(-1, 1, 5).to("cuda:0")
+def likelihood(spread):
+    return (spread[:, None] * QUANTILES).sum()
+spread = nn.Parameter(torch.zeros(3))
+optimizer = torch.optim.Adam([spread])
+def closure():
+    optimizer.zero_grad()
+    loss = likelihood(spread)
+    loss.backward()
+    return loss
+optimizer.step(closure)
+
+# === a model in the closure of an optimizer
+# category: created-without-device
+# confidence: medium
+# repairs: cause
+# fix: rows = torch.ones(2, 4, device=next(self.parameters()).device)
+class Step(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.mix = nn.Linear(4, 2)
+    def forward(self):
+        rows = torch.ones(2, 4)
+        return self.mix(rows).sum()
+def trained(model):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    def closure():
+        loss = model()
+        loss.backward()
+        return loss
+    return optimizer.step(closure)
+trained(Step().to("cuda:0"))
+
+# === tied weights, and what the model makes for itself
+# category: created-without-device
+# confidence: medium
+# repairs: cause
+# fix: ids = torch.arange(3, device=next(self.parameters()).device)
+class Tied(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner, self.outer = nn.Module(), nn.Module()
+        self.inner.table = nn.Embedding(5, 4)
+        self.outer.table = self.inner.table
+    def forward(self):
+        ids = torch.arange(3)
+        return self.inner.table(ids)
+Tied().to("cuda:0")()
+
+# === made in the function for a device that a property says
+# category: created-without-device
+# confidence: medium
+# repairs: cause
+# fix: mean = torch.tensor([1.0, 2.0]).to(encoded.device, torch.float32)
+class Pipe:
+    def __init__(self, part):
+        self.part = part
+    @property
+    def device(self):
+        return torch.device("cpu")
+    def __call__(self, image):
+        encoded = self.part(image)
+        mean = torch.tensor([1.0, 2.0]).to(self.device, torch.float32)
+        return encoded - mean
+Pipe(nn.Linear(4, 2).to("cuda:0"))(torch.ones(3, 4, device="cuda:0"))
+
+# === a part that is constructed when the model has moved
+# category: created-without-device
+# confidence: medium
+# repairs: cause
+# says: apart from it
+# fix: head = Head(5).to(self.device)
+class Head(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.out = nn.Linear(4, width)
+    def forward(self, x):
+        return self.out(x)
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.head = nn.Linear(4, 4), Head(2)
+    def forward(self, x):
+        return self.head(self.body(x))
+class Runner:
+    def __init__(self, device):
+        self.device = device
+        self.model = self.load()
+    def load(self):
+        model = Net().to(self.device)
+        head = Head(5)
+        model.head = head
+        return model
+runner = Runner("cuda:0")
+runner.model(torch.ones(1, 4, device="cuda:0"))
+
+# === a module that every call constructs
+# category: created-without-device
+# confidence: medium
+# repairs: cause
+# says: is constructed in this call
+# fix: norm = nn.LayerNorm(4).to(x.device)
+def normalized(x):
+    norm = nn.LayerNorm(4)
+    return norm(x)
+normalized(torch.ones(1, 4, device="cuda:0"))
+
+# === a line constructs what it asks
+# category: created-without-device
+# confidence: medium
+# repairs: cause
+# says: is constructed by
+# fix: return MulticlassF1Score(num_classes=3).to(labels.device)(labels, labels)
+from torchmetrics.classification import MulticlassF1Score
+def score(labels):
+    return MulticlassF1Score(num_classes=3)(labels, labels)
+score(torch.arange(3, device="cuda:0"))
+
+# === parts that were put into a list first
+# category: created-without-device
+# confidence: low
+# repairs: cause
+# fix: masks.append(torch.ones(size, device=x.device))
+def masks_of(x, sizes):
+    masks = []
+    for size in sizes:
+        masks.append(torch.ones(size))
+    return torch.cat(masks)
+def run(layer, x):
+    masks = masks_of(x, (1, 2))
+    return layer(x) * masks
+run(nn.Linear(3, 3).to("cuda:0"), torch.ones(2, 3, device="cuda:0"))
+
+# === a line below puts a new tensor beside it
+# category: created-without-device
+# confidence: medium
+# repairs: line
+# also: return index[:, None] + torch.arange(self.length, device=index.device), first
+class Sampler:
+    def __init__(self):
+        self.length = 3
+    def sample(self, ends):
+        index = torch.multinomial(torch.ones(4), 2, generator=torch.Generator().manual_seed(0))
+        owner = index.unsqueeze(0) == ends.unsqueeze(1)
+        first = owner.int().argmax(0)
+        return index[:, None] + torch.arange(self.length), first
+Sampler().sample(torch.arange(4, device="cuda:0"))
+
+# === a list whose second element is not always there
+# category: created-without-device
+# confidence: low
+# repairs: line
+class Steps:
+    def __init__(self):
+        self.sizes = torch.linspace(0, 1, 4)
+    def step(self, sample, order):
+        ratios = [self.sizes[number + 1] for number in range(order)]
+        ratios.append(torch.ones((), device=sample.device))
+        return torch.stack(ratios).sum() * sample
+steps, sample = Steps(), torch.ones(2, device="cuda:0")
+for order in range(2):
+    sample = steps.step(sample, order)
+
+# === a constructor that had words for the device
+# category: created-without-device
+# confidence: medium
+# repairs: cause
+# says: where start.device is cuda:0
+# fix: self.scores = torch.zeros(2, 1, device=start.device)
+# also: self.ended = torch.zeros(2, 1, dtype=torch.bool, device=start.device)
+class State:
+    def __init__(self, start):
+        self.last = start
+        self.scores = torch.zeros(2, 1)
+        self.ended = torch.zeros(2, 1, dtype=torch.bool)
+    def step(self, scores):
+        self.scores, self.ended = scores, self.ended | (scores > 0)
+def search(model, start):
+    state = State(start)
+    scores = model(state.last)
+    state.step(scores + state.scores[..., None].squeeze(-1))
+search(nn.Linear(4, 1).to("cuda:0"), torch.ones(2, 4, device="cuda:0"))
+
+# === a part that comes when the model has been moved
+# category: created-without-device
+# confidence: medium
+# repairs: cause
+# says: no move of the model came after that
+# fix: self.head.add_module("out", nn.Linear(4, classes).to(next(self.parameters()).device))
+class Part(nn.Module):
+    def forward(self, x):
+        return self.out(x)
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.head = nn.Linear(4, 4), Part()
+    def add(self, classes):
+        self.head.add_module("out", nn.Linear(4, classes))
+    def forward(self, x):
+        return self.head(self.body(x))
+def run(device):
+    model = Net().to(device)
+    model.add(3)
+    return model(torch.ones(1, 4, device=device))
+run("cuda:0")
+
+# === a distribution of two tensors
+# category: created-without-device
+# confidence: medium
+# repairs: cause
+# fix: base = torch.distributions.Normal(torch.zeros(3, device=x.device), torch.ones(3, device=x.device))
+def score(x):
+    base = torch.distributions.Normal(torch.zeros(3), torch.ones(3))
+    return base.log_prob(x)
+score(torch.ones(2, 3, device="cuda:0"))
+
+# === a line moves what it goes through, and what its call gives has come from elsewhere
+# category: created-without-device
+# confidence: low
+# repairs: cause
+# says: was computed from mean
+# fix: mean = collect(model, [each.to(device) for each in batches]).to(device)
+def collect(model, batches):
+    total = torch.zeros(4)
+    for batch in batches:
+        total += model(batch).detach().mean(0).cpu()
+    return total / len(batches)
+def run(device):
+    batches = [torch.ones(2, 4), torch.ones(3, 4)]
+    model = nn.Linear(4, 4).to(device)
+    mean = collect(model, [each.to(device) for each in batches])
+    return model(batches[0].to(device)) + 0.5 * mean
+run("cuda:0")
+
+# === an array's namespace makes a tensor
+# category: created-without-device
+# confidence: medium
+# repairs: cause
+# fix: steps = xp.arange(4, dtype=center.dtype, device=direction.device)
+def sample(center, direction, xp=torch):
+    steps = xp.arange(4, dtype=center.dtype)
+    return center + steps[:, None] * direction
+sample(torch.ones(3, device="cuda:0"), torch.ones(3, device="cuda:0"))

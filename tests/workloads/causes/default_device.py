@@ -1,0 +1,180 @@
+# What the current device or a generator decides: causes that only structure tells apart.
+import torch
+from torch import nn
+torch.manual_seed(0)
+
+# === another thread
+# category: default-or-current-device
+# confidence: high
+# repairs: cause
+# says: by another thread
+# fix: batches.append(torch.ones(2, 4).to("cuda:1", non_blocking=True))
+import threading
+torch.cuda.set_device(1)
+model = nn.Linear(4, 4).cuda()
+batches = []
+def load():
+    batches.append(torch.ones(2, 4).cuda(non_blocking=True))
+thread = threading.Thread(target=load)
+thread.start()
+thread.join()
+model(batches[0])
+torch.cuda.set_device(0)
+
+# === a device that names no number
+# category: default-or-current-device
+# confidence: medium
+# repairs: cause
+# says: the device that was current
+torch.cuda.set_device(0)
+class Sampler:
+    def __init__(self):
+        self.device = torch.device("cuda")
+    def noise(self):
+        return torch.ones(3).to(self.device)
+    def step(self, x):
+        noise = self.noise()
+        return x + noise
+Sampler().step(torch.ones(3, device="cuda:1"))
+
+# === taken away to the current device
+# category: default-or-current-device
+# confidence: medium
+# repairs: line
+# says: was on cuda:1, where the model and direction are
+torch.cuda.set_device(0)
+kept = {}
+def keeper(device="cuda"):
+    def save(module, inputs, output):
+        kept["hidden"] = output.detach().to(device)
+    return save
+model = nn.Linear(3, 3).to("cuda:1")
+model.register_forward_hook(keeper())
+model(torch.ones(2, 3, device="cuda:1"))
+direction = model.weight.detach()[0].clone()
+kept["hidden"] @ direction
+
+# === brought to the current device by a part of the line
+# category: default-or-current-device
+# confidence: medium
+# repairs: cause
+# fix: return x + table.to(x.device)
+def shifted(x):
+    table = torch.arange(3.0)
+    return x + table.cuda()
+shifted(torch.ones(3, device="cuda:1"))
+
+# === a generator that a library's function was not given
+# category: generator
+# confidence: high
+# repairs: cause
+# fix: one, two = torch.utils.data.random_split(range(4), [2, 2], generator=torch.Generator(device="cuda"))
+with torch.device("cuda:0"):
+    one, two = torch.utils.data.random_split(range(4), [2, 2])
+
+# === a device's number in a function that is given what lies elsewhere
+# category: default-or-current-device
+# confidence: medium
+# repairs: cause
+# says: which writes that number
+# fix: rows, sums = (torch.zeros(3, device=scores.device) for _ in range(2))
+def filled(scores):
+    rows, sums = (torch.zeros(3, device="cuda:0") for _ in range(2))
+    rows += scores
+    return rows, sums
+filled(torch.ones(3, device="cuda:1"))
+
+# === a call that leaves the device to a default
+# category: default-or-current-device
+# confidence: medium
+# repairs: cause
+# says: leaves device out in its call of self.grid, where it is "cuda" by default
+class Grid:
+    def rows(self, count, device):
+        rows = torch.arange(count, device=device)
+        return torch.stack([rows, rows])
+class Boxes:
+    def __init__(self):
+        self.made = Grid()
+    def grid(self, count, *, device="cuda"):
+        return self.made.rows(count, device)
+    def decode(self, deltas):
+        rows = self.grid(deltas.shape[1])
+        return deltas + rows
+Boxes().decode(torch.ones(2, 4, device="cuda:1"))
+
+# === what a function made for another to fill
+# category: default-or-current-device
+# confidence: medium
+# repairs: cause
+# fix: sums = torch.zeros(len(x)).to(x.device)
+# also: counts = torch.zeros(len(x)).to(x.device)
+def fill(x, sums, counts):
+    sums += x.sum(1)
+    counts += (x > 0).sum(1)
+def reduced(x):
+    sums = torch.zeros(len(x)).cuda()
+    counts = torch.zeros(len(x)).cuda()
+    fill(x, sums, counts)
+    return sums / counts
+reduced(torch.ones(3, 4, device="cuda:1"))
+
+# === a file read past the device that is current
+# category: default-or-current-device
+# confidence: medium
+# repairs: cause
+# says: where it lay when it was saved
+# fix: mean = torch.load(file, map_location=torch.device("cuda", torch.cuda.current_device()))
+import io
+file = io.BytesIO()
+torch.save(torch.ones(3, device="cuda:0"), file)
+file.seek(0)
+def score(gpu):
+    with torch.cuda.device(gpu):
+        mean = torch.load(file)
+        model = nn.Linear(3, 1).cuda()
+        x = torch.ones(2, 3).cuda()
+        return model(x - mean)
+score(1)
+
+# === a call gives the GPU that is current
+# category: default-or-current-device
+# confidence: medium
+# repairs: cause
+# says: gives "cuda" to begin
+# fix: state = begin(len(x), x.device)
+def begin(size, device):
+    return torch.zeros(size, device=device)
+def run(x):
+    state = begin(len(x), "cuda")
+    return state + x
+run(torch.ones(3, device="cuda:1"))
+
+# === a function puts the GPU that is current in the place of None
+# category: default-or-current-device
+# confidence: medium
+# repairs: cause
+# says: leaves device out
+# fix: state = begin(len(x), device=x.device)
+def begin(size, device=None):
+    device = torch.device("cuda") if device is None else device
+    return torch.zeros(size, device=device)
+def run(x):
+    state = begin(len(x))
+    return state + x
+run(torch.ones(3, device="cuda:1"))
+
+# === a loader shuffles on the CPU
+# category: generator
+# confidence: high
+# repairs: cause
+# fix: loader = DataLoader(torch.ones(4, 2), batch_size=2, shuffle=True, generator=torch.Generator(device="cuda"))
+from torch.utils.data import DataLoader
+torch.set_default_device("cuda")
+def seen():
+    loader = DataLoader(torch.ones(4, 2), batch_size=2, shuffle=True)
+    return [len(batch) for batch in loader]
+try:
+    seen()
+finally:
+    torch.set_default_device(None)

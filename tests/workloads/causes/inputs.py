@@ -1,0 +1,387 @@
+# What a caller gives to a model or a function: causes that only structure tells apart.
+import torch
+from torch import nn
+torch.manual_seed(0)
+
+# === registered after all
+# category: input-not-moved
+# confidence: high
+# repairs: cause
+# says: is given to Net
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(4, 4)])
+        self.order = list(self.layers)
+    def forward(self, x):
+        for layer in self.order:
+            x = layer(x)
+        return x
+model = Net().to("cuda:1")
+model(torch.ones(2, 4))
+
+# === a replica calls the original
+# category: data-parallel
+# confidence: high
+# repairs: cause
+# says: is bound to _near
+# fix: return self._near(x)
+class Near(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.project = nn.Linear(4, 4)
+        self.near = self._near
+    def _near(self, x):
+        return self.project(x)
+    def forward(self, x):
+        return self.near(x)
+model = nn.DataParallel(Near().to("cuda:0"), device_ids=[0, 1])
+model(torch.ones(4, 4, device="cuda:0"))
+
+# === an argument of the CPU
+# category: input-wanted-on-cpu
+# confidence: high
+# repairs: cause
+# says: on the CPU only
+# fix: return pack_padded_sequence(x, lengths.cpu(), batch_first=True)
+from torch.nn.utils.rnn import pack_padded_sequence
+def pack(x, lengths):
+    return pack_padded_sequence(x, lengths, batch_first=True)
+pack(torch.ones(2, 3, 4, device="cuda:0"), torch.tensor([3, 2], device="cuda:0"))
+
+# === a model that its owner put on the CPU
+# category: input-not-moved
+# confidence: medium
+# repairs: cause
+# says: put on the CPU as a whole
+class Embedder:
+    def __init__(self, device):
+        self.model = nn.Embedding(8, 4)
+        self.model.to(device)
+    def embed(self, ids):
+        ids = ids.to("cuda:0")
+        return self.model(ids)
+Embedder("cpu").embed(torch.tensor([1, 2]))
+
+# === weights of the classes, beside labels that were moved
+# category: input-not-moved
+# confidence: low
+# repairs: cause
+# fix: weights = torch.from_numpy(1.0 / counts.numpy()).float().to(logits.device)
+def loss(logits, labels):
+    counts = torch.bincount(labels.cpu(), minlength=3)
+    weights = torch.from_numpy(1.0 / counts.numpy()).float()
+    return nn.functional.cross_entropy(logits, labels, weight=weights)
+loss(torch.randn(4, 3).to("cuda:0"), torch.tensor([0, 1, 2, 2]).to("cuda:0"))
+
+# === a generator's state
+# category: input-wanted-on-cpu
+# confidence: high
+# repairs: cause
+# fix: torch.random.set_rng_state(state["rng"].cpu())
+state = {"rng": torch.get_rng_state().to("cuda:0")}
+torch.random.set_rng_state(state["rng"])
+
+# === a rank's module that was not moved
+# category: data-parallel
+# confidence: high
+# repairs: cause
+# says: it moves no parameters
+# fix: replica = nn.parallel.DistributedDataParallel(model.to(device), device_ids=[1])
+torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+def wrapped(device):
+    model = nn.Linear(4, 2)
+    replica = nn.parallel.DistributedDataParallel(model, device_ids=[1])
+    return replica
+try:
+    wrapped(torch.device("cuda:1"))
+finally:
+    torch.distributed.destroy_process_group()
+
+# === an object's device without a number
+# category: input-not-moved
+# confidence: high
+# repairs: cause
+# fix: rows = torch.ones(2, 4, device=self.device)
+class Runner:
+    def __init__(self):
+        self.device = "cuda"
+    def run(self, model):
+        rows = torch.ones(2, 4)
+        return model(rows)
+Runner().run(nn.Linear(4, 2).to("cuda:0"))
+
+# === a module that has buffers alone
+# category: input-not-moved
+# confidence: high
+# repairs: cause
+# fix: return scale(image.to(next(scale.buffers()).device))
+class Scale(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("factor", torch.ones(4))
+    def forward(self, image):
+        return image * self.factor
+def brighter(scale, image):
+    return scale(image)
+brighter(Scale().to("cuda:0"), torch.ones(2, 4))
+
+# === two arguments of a model that were left behind
+# category: input-not-moved
+# confidence: high
+# repairs: cause
+# fix: return model(rows.to(next(model.parameters()).device), weights.to(next(model.parameters()).device), 2)
+class Weighted(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.mix = nn.Linear(4, 2)
+    def forward(self, rows, weights, times):
+        return self.mix(rows) * weights * times
+def answer(model, rows, weights):
+    return model(rows, weights, 2)
+answer(Weighted().to("cuda:0"), torch.ones(2, 4), torch.ones(2))
+
+# === a move whose result is dropped
+# category: input-not-moved
+# confidence: high
+# repairs: cause
+# says: drops what it makes
+# fix: t = t.to(x.device)
+# also: weights = weights.to(x.device)
+def steps(size):
+    return torch.arange(size).long(), torch.ones(size) / size
+def loss(x):
+    t, weights = steps(len(x))
+    t.to(x.device)
+    weights.to(x.device)
+    return (x.index_select(0, t).sum(1) * weights).mean()
+loss(torch.ones(3, 4, device="cuda:0"))
+
+# === a move whose result a function dropped that has returned
+# category: input-not-moved
+# confidence: high
+# repairs: cause
+# says: drops what it makes
+# fix: ids = ids.cuda()
+def collated(rows):
+    ids = torch.tensor(rows)
+    ids.cuda()
+    return {"ids": ids}
+table = nn.Embedding(9, 2).to("cuda:0")
+batch = collated([[1, 2], [3, 4]])
+table(batch["ids"])
+
+# === an expression of a variable that is read again
+# category: input-not-moved
+# confidence: low
+# repairs: line
+# fix: labels = labels.to(losses.device)
+# fix: losses.masked_fill_(labels == -1, 0)
+head = nn.Linear(4, 3).to("cuda:1")
+def loss(logits, labels):
+    losses = logits.logsumexp(1)
+    losses.masked_fill_(labels == -1, 0)
+    return (losses * (labels != -1)).mean()
+loss(head(torch.ones(2, 4, device="cuda:1")), torch.tensor([-1, 2], device="cuda:0"))
+
+# === a layer that was taken from where its input is
+# category: input-not-moved
+# confidence: medium
+# repairs: cause
+# fix: layer.to(x.device)
+def run(layers, x):
+    for layer in layers:
+        x = layer(x.to(next(layer.parameters()).device))
+        x = x.sigmoid()
+        layer.cuda()
+        x = layer(x)
+    return x
+class Layer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(4, 4)
+    def forward(self, x):
+        return self.inner(x)
+run(nn.ModuleList(Layer().to(f"cuda:{i}") for i in range(2)), torch.ones(1, 4))
+
+# === a list among what was moved
+# category: input-not-moved
+# confidence: medium
+# repairs: cause
+# says: lies within a container
+# fix: return {key: torch.utils._pytree.tree_map_only(torch.Tensor, lambda value: value.to(device), value) for key, value in batch.items()}
+def to_device(batch, device):
+    return {key: value.to(device) if isinstance(value, torch.Tensor) else value for key, value in batch.items()}
+def run(batch, device):
+    batch = to_device(batch, device)
+    first, second = batch["pair"]
+    return batch["x"] * first + second
+run({"x": torch.ones(3), "pair": [torch.ones(3), torch.ones(3)]}, "cuda:0")
+
+# === what NumPy holds is given to a method of a module
+# category: input-not-moved
+# confidence: low
+# repairs: cause
+# says: was given to Policy.log_prob on the CPU
+# fix: chosen = torch.as_tensor(np.arange(3)).to(x.device)
+import numpy as np
+class Policy(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Linear(4, 3)
+    def log_prob(self, x, chosen):
+        return torch.distributions.Categorical(logits=self.net(x)).log_prob(chosen)
+def run(policy):
+    x = torch.ones(3, 4, device="cuda:0")
+    chosen = torch.as_tensor(np.arange(3))
+    return policy.log_prob(x, chosen)
+run(Policy().to("cuda:0"))
+
+# === given to a model twice, and used behind it
+# category: input-not-moved
+# confidence: high
+# repairs: cause
+class Value(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.state, self.weight = nn.Linear(4, 2), nn.Linear(2, 2)
+    def forward(self, state, weights):
+        return self.state(state) + self.weight(weights)
+def best(value, state, weights):
+    return (value(state, weights) @ weights).argmax()
+best(Value().to("cuda:0"), torch.ones(4), torch.ones(2))
+
+# === a batch with words beside its tensors
+# category: input-not-moved
+# confidence: high
+# repairs: cause
+# fix: return model({key: value.to(next(model.parameters()).device) if hasattr(value, "to") else value for key, value in batch.items()})
+class Lanes(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Linear(4, 2)
+    def forward(self, batch):
+        return self.body(batch["points"]) * batch["weight"]
+def run(model, batch):
+    return model(batch)
+run(Lanes().to("cuda:0"), {"points": torch.ones(2, 4), "weight": torch.ones(2), "file": "lane.png"})
+
+# === a dataclass within one that moves its fields
+# category: input-not-moved
+# confidence: medium
+# repairs: cause
+# says: did not look into
+# fix: return replace(self, x=self.x.to(device), pair=replace(self.pair, **{key: value.to(device) for key, value in vars(self.pair).items() if hasattr(value, "to")}))
+from dataclasses import dataclass, replace
+@dataclass
+class Pair:
+    first: torch.Tensor
+    second: torch.Tensor
+@dataclass
+class Batch:
+    x: torch.Tensor
+    pair: Pair
+    def to(self, device):
+        return replace(self, x=self.x.to(device))
+def run(batch, device):
+    batch = batch.to(device)
+    return batch.x * batch.pair.first + batch.pair.second
+run(Batch(torch.ones(3), Pair(torch.ones(3), torch.ones(3))), "cuda:0")
+
+# === what a network computes of what its caller made
+# category: input-not-moved
+# confidence: low
+# repairs: cause
+# fix: return torch.tensor([sizes], device=next(self.encoder.parameters()).device)
+class Network(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(6, 1)
+    def forward(self, given):
+        sizes = given["sizes"].float().cos()
+        return self.out(torch.cat([given["text"], sizes], dim=-1))
+class Pipeline:
+    def __init__(self, device):
+        self.encoder, self.network = nn.Linear(4, 4).to(device), Network().to(device)
+    def sizes_of(self, sizes):
+        return torch.tensor([sizes])
+    def run(self, x):
+        text = self.encoder(x)
+        sizes = self.sizes_of([1, 2])
+        return self.network({"text": text, "sizes": sizes})
+Pipeline("cuda:0").run(torch.ones(1, 4, device="cuda:0"))
+
+# === a batch of attributes that a loop set
+# category: input-not-moved
+# confidence: medium
+# repairs: cause
+# says: stands beside batch.ids
+# fix: self.ids = self.ids.to(device)
+# fix: self.mask = self.mask.to(device)
+class Batch:
+    def __init__(self, values):
+        for key, value in values.items():
+            setattr(self, key, value)
+    def to(self, device):
+        self.ids = self.ids.to(device)
+        return self
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(5, 4)
+    def forward(self, batch):
+        return self.embed(batch.ids) * batch.mask[..., None]
+def run(device):
+    ids = torch.tensor([[1, 2], [3, 4]])
+    batch = Batch({"ids": ids, "mask": torch.ones_like(ids)}).to(device)
+    return Net().to(device)(batch)
+run("cuda:0")
+
+# === a model takes its own result away, and its next part gives the variable another value
+# category: input-not-moved
+# confidence: medium
+# repairs: cause
+# says: was taken from cuda:0 to cpu
+# fix: return (x * self.weight)
+class Bands(nn.Module):
+    def __init__(self, device="cpu"):
+        super().__init__()
+        self.device, self.weight = device, nn.Parameter(torch.ones(4))
+    def forward(self, x):
+        return (x * self.weight).to(self.device)
+class Shift(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("shift", torch.ones(4))
+    def forward(self, x):
+        x = x - x.mean()
+        x = x * 2
+        return x + self.shift
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.bands, self.shift = Bands(), Shift()
+    def forward(self, x):
+        return self.shift(self.bands(x))
+def run(device):
+    model = Net().to(device)
+    model(torch.ones(2, 4, device=device))
+run("cuda:0")
+
+# === labels that came with a split model's input
+# category: input-not-moved
+# confidence: medium
+# repairs: cause
+# fix: loss = criterion(model(inputs), labels.to("cuda:1"))
+class Stages(nn.Module):
+    def __init__(self, first, last):
+        super().__init__()
+        self.first, self.last = first, last
+        self.encode, self.decode = nn.Linear(4, 4).to(first), nn.Linear(4, 3).to(last)
+    def forward(self, x):
+        return self.decode(self.encode(x).to(self.last))
+def run(model, inputs, labels, criterion=nn.CrossEntropyLoss()):
+    inputs, labels = inputs.to(model.first), labels.to(model.first)
+    loss = criterion(model(inputs), labels)
+    return loss
+run(Stages("cuda:0", "cuda:1"), torch.ones(2, 4), torch.tensor([0, 2]))

@@ -1,0 +1,263 @@
+# Models that lie on several devices: causes that only structure tells apart.
+import torch
+from torch import nn
+torch.manual_seed(0)
+
+# === results of two models
+# category: module-split-or-hook-missing
+# confidence: low
+# repairs: line
+# says: self.reference
+class Trainer:
+    def __init__(self):
+        self.model, self.reference = nn.Linear(4, 2).to("cuda:0"), nn.Linear(4, 2).to("cuda:1")
+    def answers(self, model, x):
+        return model(x.to(model.weight.device)).log_softmax(-1).sum(-1)
+    def loss(self, chosen, reference):
+        ratios = chosen - reference
+        return ratios.mean()
+    def step(self, x):
+        return self.loss(self.answers(self.model, x), self.answers(self.reference, x))
+Trainer().step(torch.ones(3, 4))
+
+# === two models of one object
+# category: module-split-or-hook-missing
+# confidence: medium
+# repairs: line
+# says: Converter is no module
+# fix: self.encoder.to(x.device)
+# fix: return self.encoder(x)
+class Converter:
+    def __init__(self):
+        self.model, self.encoder = nn.Linear(4, 4).to("cuda:1"), nn.LSTM(4, 4).to("cuda:0")
+    def convert(self, x):
+        x = x.to(self.model.weight.device)
+        return self.encoder(x)
+Converter().convert(torch.ones(3, 2, 4))
+
+# === a loss with a weight beside a model
+# category: module-split-or-hook-missing
+# confidence: medium
+# repairs: line
+# says: Learner is no module and holds several
+# fix: self.loss_function.to(y.device)
+# fix: self.loss = self.loss_function(self.model(x), y)
+class Learner:
+    def __init__(self, model, loss_function, device):
+        self.model = model.to(device)
+        self.loss_function = loss_function
+    def step(self, x, y):
+        self.loss = self.loss_function(self.model(x), y)
+learner = Learner(nn.Linear(4, 3), nn.CrossEntropyLoss(weight=torch.tensor([1.0, 1.0, 5.0])), "cuda:0")
+learner.step(torch.ones(2, 4, device="cuda:0"), torch.zeros(2, dtype=torch.long, device="cuda:0"))
+
+# === arguments that came the same way
+# category: module-split-or-hook-missing
+# confidence: low
+# repairs: line
+# fix: chosen = chosen.to(like_chosen.device)
+# fix: rejected = rejected.to(like_chosen.device)
+# fix: first = chosen - like_chosen
+policy, reference = nn.Linear(3, 1).to("cuda:0"), nn.Linear(3, 1).to("cuda:1")
+def scores(model, rows):
+    out = model(rows.to(model.weight.device)).squeeze(1)
+    return out[:2], out[2:]
+def loss(chosen, rejected, like_chosen, like_rejected):
+    first = chosen - like_chosen
+    second = rejected - like_rejected
+    return (first - second).mean()
+rows = torch.ones(4, 3)
+loss(*scores(policy, rows), *scores(reference, rows))
+
+# === a model that a call took to the CPU
+# category: module-split-or-hook-missing
+# confidence: medium
+# repairs: cause
+# says: until
+# fix: exported = export(model, x)
+# fix: model.to(x.device)
+def export(model, x):
+    model.to("cpu")
+    return model(x.cpu())
+model = nn.Linear(4, 2).to("cuda:0")
+x = torch.ones(1, 4, device="cuda:0")
+exported = export(model, x)
+model(x)
+
+# === two layers that a constructor leaves behind
+# category: module-split-or-hook-missing
+# confidence: high
+# repairs: cause
+# also: self.value = nn.Linear(4, 1).to(self.device)
+class Heads(nn.Module):
+    def __init__(self, device):
+        super().__init__()
+        self.device = torch.device(device)
+        self.body = nn.Linear(4, 4).to(self.device)
+        self.action = nn.Linear(4, 2)
+        self.value = nn.Linear(4, 1)
+    def forward(self, x):
+        hidden = self.body(x)
+        return self.action(hidden), self.value(hidden)
+Heads("cuda:0")(torch.ones(2, 4, device="cuda:0"))
+
+# === most of what a line reads is on the other device
+# category: module-split-or-hook-missing
+# confidence: high
+# repairs: line
+class Low(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.base, self.d, self.b = nn.Linear(4, 4).to("cuda:1"), nn.Parameter(torch.ones(2, device="cuda:1")), nn.Parameter(torch.ones(4, device="cuda:1"))
+        self.first, self.second = nn.Parameter(torch.ones(2, 4, device="cuda:0")), nn.Parameter(torch.ones(4, 2, device="cuda:0"))
+    def forward(self, x):
+        d, b, first, second = self.d, self.b, self.first[:, :4], self.second[:4]
+        result = self.base(x)
+        result = result + b * nn.functional.linear(d * nn.functional.linear(x, first), second)
+        return result + self.base(x)
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.start, self.low = nn.Linear(4, 4).to("cuda:1"), Low()
+    def forward(self, x):
+        return self.low(self.start(x))
+Model()(torch.ones(1, 4, device="cuda:1"))
+
+# === a buffer that is registered when the model has been moved
+# category: module-split-or-hook-missing
+# confidence: medium
+# repairs: cause
+# says: was given to Policy by Normalizer.fit after that was moved
+# fix: policy.normalizer.fit(data)
+# fix: policy.to(device)
+class Normalizer(nn.Module):
+    def fit(self, data):
+        self.register_buffer("mean", data.mean(dim=0))
+    def forward(self, x):
+        return x - self.mean
+class Policy(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.normalizer, self.net = Normalizer(), nn.Linear(4, 2)
+    def forward(self, x):
+        return self.net(self.normalizer(x))
+def run(data, device):
+    policy = Policy().to(device)
+    policy.normalizer.fit(data)
+    x = torch.ones(1, 4, device=device)
+    return policy(x)
+run(torch.ones(8, 4), "cuda:0")
+
+# === a state is begun on the GPU in a model on the CPU
+# category: module-split-or-hook-missing
+# confidence: medium
+# repairs: cause
+# says: all of whose state is on the CPU
+# fix: state = self.begin(len(x), x.device)
+class Cell(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Linear(4, 4)
+    def begin(self, count, device):
+        return torch.zeros(count, 4, device=device)
+    def forward(self, x):
+        state = self.begin(len(x), torch.device("cuda:0"))
+        return torch.addmm(x, state, self.net.weight)
+Cell()(torch.ones(2, 4))
+
+# === a model taken to the CPU for a while
+# category: module-split-or-hook-missing
+# confidence: medium
+# repairs: cause
+# says: took it to the CPU
+# fix: return vae.to(pixels.device)(pixels)
+import contextlib
+@contextlib.contextmanager
+def on_the_cpu(model):
+    model.to("cpu")
+    yield
+    model.to("cuda:0")
+def encode(vae, pixels):
+    with on_the_cpu(vae):
+        return vae(pixels)
+encode(nn.Linear(4, 4).to("cuda:0"), torch.ones(1, 4, device="cuda:0"))
+
+# === options say the device
+# category: module-split-or-hook-missing
+# confidence: medium
+# repairs: cause
+# fix: parts = dict(net=Late().to(options.device))
+class Options:
+    def __init__(self):
+        self.device = "cuda:0"
+class Late(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 2)
+    def forward(self, x):
+        return self.layer(x)
+class Pipeline:
+    def __init__(self, parts):
+        self.net = parts["net"]
+def load(options):
+    parts = dict(net=Late())
+    return Pipeline(parts)
+def run(options):
+    pipeline = load(options)
+    return pipeline.net(torch.ones(1, 4, device=options.device))
+run(Options())
+
+# === a transform of which one constant was given a device
+# category: module-split-or-hook-missing
+# confidence: high
+# repairs: cause
+# says: Two parts of Transform
+# fix: return self.transform.to(self.device)(x.to(self.device))
+class Bank(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("bank", torch.ones(4, 2))
+class Transform(nn.Module):
+    def __init__(self, given):
+        super().__init__()
+        self.register_buffer("window", torch.ones(4, **given))
+        self.mel = Bank()
+    def forward(self, x):
+        return torch.matmul(self.window, self.mel.bank) + x.sum()
+class Features:
+    def __init__(self, transform, device):
+        self.transform, self.device = transform, device
+    def __call__(self, x):
+        return self.transform(x.to(self.device))
+Features(Transform({"device": "cuda:0"}), "cuda:0")(torch.ones(1, 4))
+
+# === an object constructs a model of a class that it is given
+# category: module-split-or-hook-missing
+# confidence: medium
+# repairs: cause
+# fix: evaluator = Evaluator(lambda: nn.Linear(4, 2))
+# fix: evaluator.network.to(device)
+class Evaluator:
+    def __init__(self, kind):
+        self.network = kind()
+    def play(self, state):
+        return self.network(state)
+def run(device):
+    evaluator = Evaluator(lambda: nn.Linear(4, 2))
+    evaluator.play(torch.ones(2, 4).to(device))
+run("cuda:0")
+
+# === an object that has a device is given a second model
+# category: module-split-or-hook-missing
+# confidence: medium
+# repairs: cause
+# fix: self.average = average.to(self.device)
+class Trainer:
+    def __init__(self, model, average, device):
+        self.device = device
+        self.model = model.to(self.device)
+        self.average = average
+    def evaluate(self, x):
+        return self.model(x.to(self.device)) - self.average(x.to(self.device))
+model, average = nn.Linear(4, 2), nn.Linear(4, 2)
+Trainer(model, average, "cuda:0").evaluate(torch.ones(3, 4))

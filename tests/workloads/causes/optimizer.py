@@ -1,0 +1,146 @@
+# Optimizers and gradients: causes that only structure tells apart.
+import torch
+from torch import nn
+torch.manual_seed(0)
+
+# === a value of a parameter group
+# category: optimizer-state
+# confidence: high
+# repairs: cause
+# says: param_groups[0]["total"]
+# says: load_state_dict
+class Counting(torch.optim.Optimizer):
+    def __init__(self, params):
+        super().__init__(params, dict(total=None))
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                if group["total"] is None:
+                    group["total"] = torch.zeros(1, device=p.device)
+                group["total"].add_(p.grad.sum().reshape(1))
+import io
+model = nn.Linear(4, 1).to("cuda:0")
+optimizer = Counting(model.parameters())
+def step():
+    model(torch.ones(2, 4, device="cuda:0")).sum().backward()
+    optimizer.step()
+step()
+file = io.BytesIO()
+torch.save(optimizer.state_dict(), file)
+file.seek(0)
+optimizer.load_state_dict(torch.load(file, map_location="cpu"))
+step()
+
+# === slow weights around an optimizer
+# category: optimizer-state
+# confidence: medium
+# repairs: cause
+# says: is kept by optimizer (Lookahead)
+class Lookahead:
+    def __init__(self, optimizer):
+        self.optimizer = optimizer
+        self.slow = [p.detach().clone() for p in optimizer.param_groups[0]["params"]]
+    def step(self):
+        for p, slow in zip(self.optimizer.param_groups[0]["params"], self.slow):
+            slow = slow.lerp(p.detach(), 0.5)
+model = nn.Linear(4, 2)
+optimizer = Lookahead(torch.optim.SGD(model.parameters(), lr=0.1))
+model.to("cuda:0")
+optimizer.step()
+
+# === a state that was read before the parameters moved on
+# category: optimizer-state
+# confidence: medium
+# repairs: cause
+# says: moved after
+# fix: self.model.to(device)
+# fix: self.optimizer.load_state_dict(self.optimizer.state_dict())
+import io
+class Trainer:
+    def __init__(self):
+        self.model = nn.Linear(4, 2)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1, momentum=0.9)
+    def resume(self, file):
+        saved = torch.load(file, map_location="cpu")
+        self.optimizer.load_state_dict(saved)
+    def fit(self, device):
+        self.model.to(device)
+        self.step(device)
+    def step(self, device):
+        self.optimizer.zero_grad()
+        self.model(torch.ones(3, 4, device=device)).sum().backward()
+        self.optimizer.step()
+first, second, file = Trainer(), Trainer(), io.BytesIO()
+first.step("cpu")
+torch.save(first.optimizer.state_dict(), file)
+file.seek(0)
+second.resume(file)
+second.fit("cuda:0")
+
+# === an optimizer's copies of weights that an engine moves later
+# category: optimizer-state
+# confidence: medium
+# repairs: cause
+# says: the parameter was moved after
+# fix: self.model, self.optimizer = model.to(device), optimizer
+# fix: self.optimizer.load_state_dict(self.optimizer.state_dict())
+class Copies(torch.optim.Optimizer):
+    def __init__(self, params):
+        super().__init__(params, {})
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                self.state[parameter]["z"] = parameter.detach().clone()
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                z = self.state[parameter]["z"]
+                z.sub_(parameter.grad)
+class Engine:
+    def __init__(self, model, optimizer, device):
+        self.model, self.optimizer = model.to(device), optimizer
+    def step(self, x):
+        self.model(x).sum().backward()
+        self.optimizer.step()
+def run():
+    model = nn.Linear(4, 2)
+    Engine(model, Copies(model.parameters()), "cuda:0").step(torch.ones(1, 4, device="cuda:0"))
+run()
+
+# === a gradient that backward makes of nothing
+# category: gradient-elsewhere
+# confidence: high
+# repairs: cause
+# says: Quantize.backward
+# fix: return grad, torch.zeros(levels.shape, device=levels.device)
+class Quantize(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, levels):
+        ctx.save_for_backward(levels)
+        return x.round()
+    @staticmethod
+    def backward(ctx, grad):
+        levels, = ctx.saved_tensors
+        return grad, torch.zeros(levels.shape)
+def run(device):
+    levels = nn.Parameter(torch.ones(4, device=device))
+    Quantize.apply(torch.ones(2, 4, device=device), levels).sum().backward()
+run("cuda:0")
+
+# === a gradient that backward makes for a weight that it does not name
+# category: gradient-elsewhere
+# confidence: high
+# repairs: cause
+# fix: return grad, torch.zeros(4, device=grad.device)
+class Round(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, levels):
+        return x.round()
+    @staticmethod
+    def backward(ctx, grad):
+        return grad, torch.zeros(4)
+def run(device):
+    levels = nn.Parameter(torch.ones(4, device=device))
+    Round.apply(torch.ones(2, 4, device=device), levels).sum().backward()
+run("cuda:0")

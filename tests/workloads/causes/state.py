@@ -1,0 +1,466 @@
+# What objects and modules keep: causes that only structure tells apart.
+import torch
+from torch import nn
+torch.manual_seed(0)
+
+# === a module's device as an attribute
+# category: state-not-registered
+# confidence: medium
+# repairs: cause
+# says: self.device says
+class Filter(nn.Module):
+    def __init__(self, device="cpu"):
+        super().__init__()
+        self.device = device
+        self.gain = nn.Parameter(torch.ones(3))
+    def forward(self, x):
+        lowest = torch.zeros(3, device=self.device)
+        return torch.maximum(x * self.gain, lowest)
+Filter().to("cuda:0")(torch.ones(2, 3, device="cuda:0"))
+
+# === an object keeps the device that its model has left
+# category: cached-state-elsewhere
+# confidence: medium
+# repairs: cause
+# says: a plain attribute of Predictor
+# fix: return x.float().to(next(self.model.parameters()).device)
+class Predictor:
+    def __init__(self, model):
+        self.device = torch.device("cuda:0")
+        self.model = model.to(self.device)
+    def prepare(self, x):
+        return x.float().to(self.device)
+    def __call__(self, x):
+        return self.model(self.prepare(x))
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Linear(4, 2)
+    def forward(self, x):
+        return self.body(x)
+model = Net()
+predictor = Predictor(model)
+model.to("cuda:1")
+predictor(torch.ones(1, 4))
+
+# === a private attribute
+# category: cached-state-elsewhere
+# confidence: low
+# repairs: line
+# says: self.__levels
+# says: Noise
+class Noise:
+    def __init__(self):
+        self.__levels = torch.linspace(0, 1, 10).to("cuda:0")
+    def add(self, step):
+        return self.__levels[step]
+Noise().add(torch.tensor([1, 2]).to("cuda:1"))
+
+# === a list hides modules
+# category: state-not-registered
+# confidence: high
+# repairs: cause
+# says: heads of Heads
+# says: plain list
+# fix: self.heads = nn.ModuleList([nn.Linear(4, 2), nn.Linear(4, 3)])
+class Heads(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Linear(4, 4)
+        self.heads = [nn.Linear(4, 2), nn.Linear(4, 3)]
+    def forward(self, x):
+        return [head(self.body(x)) for head in self.heads]
+model = Heads().to("cuda:0")
+model(torch.ones(2, 4, device="cuda:0"))
+
+# === an object that is no module
+# category: state-not-registered
+# confidence: high
+# repairs: line
+# says: Scale, which is no module
+# fix: return x * self.factor.to(x.device)
+class Scale:
+    def __init__(self):
+        self.factor = torch.full((4,), 0.5)
+    def __call__(self, x):
+        return x * self.factor
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Linear(4, 4)
+        self.scale = Scale()
+    def forward(self, x):
+        return self.scale(self.body(x))
+model = Net().to("cuda:0")
+model(torch.ones(2, 4, device="cuda:0"))
+
+# === a distribution
+# category: state-not-registered
+# confidence: high
+# repairs: line
+# says: Normal, which is no module
+# fix: self.noise = torch.distributions.Normal(torch.zeros(4, device="cuda:0"), torch.ones(4, device="cuda:0"))
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Linear(4, 4)
+        self.noise = torch.distributions.Normal(torch.zeros(4), torch.ones(4))
+    def forward(self, x):
+        return self.noise.log_prob(self.body(x))
+model = Net().to("cuda:0")
+model(torch.ones(2, 4, device="cuda:0"))
+
+# === a closure remembers
+# category: cached-state-elsewhere
+# confidence: medium
+# repairs: line
+# says: positions keeps tensors on cuda:0 (results
+# fix: return positions(x).to(x.device) + x.square()
+def remember(function):
+    results = {}
+    def asked(x):
+        key = x.shape
+        if key not in results:
+            results[key] = function(x)
+        return results[key]
+    return asked
+@remember
+def positions(x):
+    return torch.arange(x.shape[-1], dtype=torch.float, device=x.device)
+def shifted(x):
+    return positions(x) + x.square()
+for device in ("cuda:0", "cuda:1"):
+    shifted(torch.ones(2, 4, device=device))
+
+# === kept from before it was moved
+# category: cached-state-elsewhere
+# confidence: high
+# repairs: line
+# says: is what model.weight was until that was moved to cuda:0
+# fix: change = model.weight - kept[0].to(model.weight.device)
+model = nn.Linear(4, 4)
+kept = [weight.detach() for weight in model.parameters()]
+model.to("cuda:0")
+change = model.weight - kept[0]
+
+# === a device in a dict of a module
+# category: state-not-registered
+# confidence: medium
+# repairs: cause
+# says: self.factory_kwargs["device"] says
+class Scale(nn.Module):
+    def __init__(self, device="cpu"):
+        super().__init__()
+        self.factory_kwargs = {"device": device, "dtype": torch.float32}
+        self.mean = nn.Parameter(torch.zeros(3, **self.factory_kwargs))
+    def update(self, x):
+        x = x.to(**self.factory_kwargs)
+        return self.mean + x.mean(0) * 0.5
+Scale().to("cuda:0").update(torch.ones(2, 3, device="cuda:0"))
+
+# === two constants of an object in one line
+# category: cached-state-elsewhere
+# confidence: low
+# repairs: line
+# fix: return x * self.scale.to(x.device) + self.shift.to(x.device)
+class Normalizer:
+    def __init__(self, data):
+        self.scale, self.shift = data.std(), data.mean(0)
+        self.scale = self.scale + torch.zeros(4)
+    def __call__(self, x):
+        return x * self.scale + self.shift
+Normalizer(torch.rand(8, 4))(torch.ones(2, 4, device="cuda:0"))
+
+# === a module of a file that no model has registered
+# category: state-not-registered
+# confidence: medium
+# repairs: line
+# says: Block calls Blur, which it has not registered
+# fix: return blur.to(x.device)(x)
+class Blur(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("kernel", torch.ones(4))
+    def forward(self, x):
+        return x * self.kernel
+blur = Blur().to("cuda:0")
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.mix = nn.Linear(4, 4)
+    def forward(self, x):
+        x = self.mix(x)
+        return blur(x)
+Block().to("cuda:1")(torch.ones(2, 4, device="cuda:1"))
+
+# === counters that an object keeps and adds to
+# category: state-not-registered
+# confidence: medium
+# repairs: line
+# fix: self.right = self.right.to(preds.device)
+# fix: self.total = self.total.to(preds.device)
+# fix: self.right += (preds == target).sum(0)
+class Accuracy(nn.Module):
+    def reset(self):
+        self.right = torch.zeros(3)
+        self.total = torch.zeros(3)
+    def forward(self, preds, target):
+        self.right += (preds == target).sum(0)
+        self.total += torch.ones_like(preds).sum(0)
+        return self.right / self.total
+accuracy = Accuracy()
+accuracy.reset()
+accuracy.to("cuda:0")(torch.ones(2, 3, device="cuda:0"), torch.ones(2, 3, device="cuda:0"))
+
+# === buffers that nobody registered
+# category: state-not-registered
+# confidence: medium
+# repairs: cause
+# fix: self.register_buffer("mean", torch.zeros(3), persistent=False)
+# also: self.register_buffer("std", torch.ones(3), persistent=False)
+class Normal(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.mean = torch.zeros(3)
+        self.std = torch.ones(3)
+    def forward(self, x):
+        x = x - self.mean
+        return x / self.std
+Normal().to("cuda:0")(torch.ones(2, 3, device="cuda:0"))
+
+# === two lines read the device that a module has left
+# category: state-not-registered
+# confidence: medium
+# repairs: cause
+# says: self.device says
+# fix: lowest = torch.zeros(3, device=next(self.parameters()).device)
+# also: highest = torch.ones(3, device=next(self.parameters()).device)
+class Clamp(nn.Module):
+    def __init__(self, device="cpu"):
+        super().__init__()
+        self.device = device
+        self.gain = nn.Parameter(torch.ones(3))
+    def forward(self):
+        lowest = torch.zeros(3, device=self.device)
+        highest = torch.ones(3, device=self.device)
+        return torch.clamp(self.gain, min=lowest, max=highest)
+Clamp().to("cuda:0")()
+
+# === a registry gives the module of somebody else
+# category: cached-state-elsewhere
+# confidence: medium
+# repairs: cause
+# says: was there before
+# fix: layer = layer_of(4).to(x.device)
+LAYERS = {}
+def layer_of(width):
+    if width not in LAYERS:
+        LAYERS[width] = nn.Linear(width, width)
+    return LAYERS[width]
+def run(device):
+    x = torch.ones(1, 4, device=device)
+    layer = layer_of(4)
+    return layer(x)
+layer_of(4)
+run("cuda:0")
+
+# === what a module made in an earlier call and the move of the model left
+# category: cached-state-elsewhere
+# confidence: medium
+# repairs: cause
+# fix: self.register_buffer("mean", torch.zeros_like(x[0]), persistent=False)
+class Mean(nn.Module):
+    def forward(self, x):
+        if not hasattr(self, "mean"):
+            self.mean = torch.zeros_like(x[0])
+        self.mean.lerp_(x.mean(0), 0.5)
+        return x - self.mean
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.mean = nn.Linear(3, 3), Mean()
+    def forward(self, x):
+        return self.mean(self.body(x))
+net = Net()
+with torch.no_grad():
+    net(torch.ones(2, 3))
+    net.to("cuda:0")(torch.ones(2, 3, device="cuda:0"))
+
+# === made before the model went to its device
+# category: cached-state-elsewhere
+# confidence: medium
+# repairs: cause
+class Trainer:
+    def __init__(self, model, weights):
+        self.model, self.weights = model.to("cuda:0"), weights
+    def step(self, x, labels):
+        loss = nn.CrossEntropyLoss(weight=self.weights)
+        return loss(self.model(x), labels)
+model = nn.Linear(4, 2)
+weights = torch.tensor([1.0, 3.0])
+Trainer(model, weights).step(torch.ones(3, 4, device="cuda:0"), torch.zeros(3, dtype=torch.long, device="cuda:0"))
+
+# === a part is given what its model keeps in a dict
+# category: state-not-registered
+# confidence: medium
+# repairs: line
+# says: was made by Prompts for itself
+# fix: return self.embed(numbers.to(self.embed.weight.device))
+class Part(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(4, 3)
+    def forward(self, numbers):
+        return self.embed(numbers)
+class Prompts(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.part, self.numbers = Part(), {}
+    def add(self, name):
+        self.numbers[name] = torch.arange(4)
+    def forward(self, x, name):
+        return x + self.part(self.numbers[name].unsqueeze(0).expand(2, -1))
+model = Prompts()
+model.add("default")
+model.to("cuda:0")(torch.ones(2, 4, 3, device="cuda:0"), "default")
+
+# === a part is given a slice of what its model keeps in an object
+# category: state-not-registered
+# confidence: medium
+# repairs: line
+# says: was made by Decoder for itself
+class Table:
+    def __init__(self, cos, sin):
+        self.cos, self.sin = cos, sin
+    def slice(self, end):
+        return Table(self.cos[:end], self.sin[:end])
+def table_of(length):
+    angles = torch.arange(length).float()
+    return Table(angles.cos(), angles.sin())
+def rotate(x, table):
+    return x * table.cos + x * table.sin
+class Decoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer, self.table = nn.Linear(4, 4), table_of(8)
+    def forward(self, x):
+        return rotate(self.layer(x), self.table.slice(4))
+Decoder().to("cuda:0")(torch.ones(2, 4, device="cuda:0"))
+
+# === a variable is called out
+# category: cached-state-elsewhere
+# confidence: low
+# repairs: line
+# says: is kept from before this call by Schedule
+# fix: out = table.to(t.device).gather(-1, t)
+def extract(table, t):
+    out = table.gather(-1, t)
+    return out.unsqueeze(-1)
+class Schedule:
+    def __init__(self):
+        self.levels = torch.tensor([0.1, 0.2, 0.3])
+    def noise(self, x, t):
+        return extract(self.levels, t) * x
+Schedule().noise(torch.ones(2, 4, device="cuda:0"), torch.tensor([0, 2]).to("cuda:0"))
+
+# === what a model computes now meets what it has kept
+# category: cached-state-elsewhere
+# confidence: medium
+# repairs: line
+# says: keeps tensors on cuda:0
+class Anchors(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cells = None
+    def forward(self, x):
+        if self.cells is None:
+            self.cells = [torch.ones(4, device=x.device)]
+        return torch.cat([cell.repeat(1) for cell in self.cells])
+class Detector(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net, self.anchors = nn.Linear(4, 4), Anchors()
+    def decode(self, deltas, anchors):
+        moved = anchors + deltas
+        return moved * anchors
+    def forward(self, x):
+        parts = [self.net(x).relu()]
+        deltas = torch.cat([part * 2 for part in parts])
+        return self.decode(deltas, self.anchors(x))
+model = Detector().to("cuda:0")
+model(torch.ones(1, 4, device="cuda:0"))
+model.to("cpu")(torch.ones(1, 4))
+
+# === a deque keeps what a line took to the CPU
+# category: cached-state-elsewhere
+# confidence: medium
+# repairs: cause
+# says: keeps .entries[0].value there since
+# fix: memory = self.bank.read().to(x.device)
+from collections import deque
+class Entry:
+    def __init__(self, value):
+        self.value = value
+class Bank:
+    def __init__(self, storage):
+        self.entries, self.storage = deque(maxlen=4), storage
+    def write(self, x):
+        self.entries.append(Entry(x.to(self.storage)))
+    def read(self):
+        return torch.cat([entry.value for entry in self.entries])
+class Tracker(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.bank, self.mix = Bank("cpu"), nn.Linear(4, 4)
+    def forward(self, x):
+        self.bank.write(x)
+        memory = self.bank.read()
+        return self.mix(memory)
+def run(device):
+    Tracker().to(device)(torch.ones(2, 4, device=device))
+run("cuda:0")
+
+# === two dicts are read by one key
+# category: cached-state-elsewhere
+# confidence: low
+# repairs: line
+# fix: self.anchors[name] = self.anchors[name].to(parameter.device)
+# fix: self.weights[name] = self.weights[name].to(parameter.device)
+# fix: drift = (parameter - self.anchors[name]) ** 2
+class Penalty:
+    def consolidate(self, model):
+        self.weights = {name: parameter.detach().abs().cpu() for name, parameter in model.named_parameters()}
+        self.anchors = {name: parameter.detach().cpu().clone() for name, parameter in model.named_parameters()}
+    def of(self, model):
+        total = 0.0
+        for name, parameter in model.named_parameters():
+            drift = (parameter - self.anchors[name]) ** 2
+            total = total + (self.weights[name] * drift).sum()
+        return total
+def run(device):
+    penalty, model = Penalty(), nn.Linear(4, 2).to(device)
+    penalty.consolidate(model)
+    return penalty.of(model)
+run("cuda:0")
+
+# === an object's tensor is read again in another line
+# category: state-not-registered
+# confidence: medium
+# repairs: line
+# fix: self.vectors = self.vectors.to(x.device)
+# fix: phases = x @ self.vectors.T
+class Waves:
+    def __init__(self):
+        self.vectors = torch.ones(5, 3)
+    def energy(self, x):
+        phases = x @ self.vectors.T
+        return phases.cos().sum(0) / (self.vectors ** 2).sum(-1)
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.waves, self.gain = Waves(), nn.Parameter(torch.ones(3))
+    def forward(self, x):
+        return self.waves.energy(x * self.gain)
+def run(device):
+    Net().to(device)(torch.ones(2, 3).to(device))
+run("cuda:0")
