@@ -52,9 +52,7 @@ constinit std::atomic<SourceLines> source_lines{nullptr};
 
 // What the line's scope can say for a device.
 std::vector<std::string> expressions(const Frame& line) {
-  const SourceLines read = source_lines.load(std::memory_order_relaxed);
-  return read ? device_expressions(read(std::string(line.file)), static_cast<int>(line.line))
-              : std::vector<std::string>();
+  return device_expressions(lines_of(line.file), static_cast<int>(line.line));
 }
 
 // `device` of `layer->device`.
@@ -87,6 +85,11 @@ int64_t loop_of(std::string_view name, const Frame& frame) {
 
 void read_sources_by(SourceLines lines) {
   source_lines.store(lines, std::memory_order_relaxed);
+}
+
+std::vector<std::string> lines_of(const std::string& file) {
+  const SourceLines read = source_lines.load(std::memory_order_relaxed);
+  return read ? read(file) : std::vector<std::string>();
 }
 
 std::string free_name(const Frame& line, std::string name) {

@@ -23,6 +23,8 @@ struct WantedDevice {
 // but those that the finding shows.
 using SourceLines = std::vector<std::string> (*)(const std::string& file);
 void read_sources_by(SourceLines lines);
+// Those of that file; none where nobody reads them.
+std::vector<std::string> lines_of(const std::string& file);
 
 // A name for a variable of the line's function: this one, unless its file has it.
 std::string free_name(const Frame& line, std::string name);

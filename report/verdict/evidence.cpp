@@ -59,6 +59,14 @@ bool made_by_a_layer(const Operand& operand) {
   return !operand.created.stack.empty() && operand.created.stack.front().file.find("/torch/nn/") != std::string::npos;
 }
 
+bool is_loaded_data(const Operand& operand) {
+  const Stack& stack = operand.created.stack;
+  return std::any_of(stack.begin(), stack.end(), [](const Frame& frame) {
+    return frame.file.find("/torch/serialization.py") != frame.file.npos ||
+           frame.file.find("/torch/utils/data/") != frame.file.npos;
+  });
+}
+
 bool placed_by_choice(const Operand& operand) {
   const Frame* made = operand.created.line();
   return made && made->project && !operand.on_cpu() && !operand.moved.known() && says_device(made->source) &&
@@ -91,6 +99,22 @@ void add_with_sources(const Operand& operand, size_t depth, std::vector<std::pai
 }
 
 }  // namespace
+
+const Operand* Evidence::left_of_its_line(const Operand& operand) const {
+  const Frame* const made = operand.created.line();
+  if (!made || !made->project || !operand.on_cpu() || operand.moved.known() || operand.is_of_state()) return nullptr;
+  std::vector<std::pair<size_t, const Operand*>> others;
+  for (const Operand& each : operands)
+    if (each.device != operand.device) add_with_sources(each, 0, others);
+  for (const auto& [depth, each] : others) {
+    const Frame* const line = each->created.line();
+    const bool brought = each->moved.known() && each->moved.from == operand.device && each->device != operand.device;
+    if (brought && !each->is_of_state() && line && line->same_line(*made) && each->moved.line() &&
+        !each->moved.line()->same_line(*made))
+      return each;
+  }
+  return nullptr;
+}
 
 std::vector<Evidence> Evidence::traced() const {
   constexpr size_t kMost = 24;

@@ -26,6 +26,8 @@ bool in_a_constructor(const Stack& stack);
 bool constructs(const Stack& stack, std::string_view type);
 // Did a layer of PyTorch's compute it?
 bool made_by_a_layer(const Operand& operand);
+// Did a data loader or a file give it, whoever asked for it? Then it is data, whatever line made it there.
+bool is_loaded_data(const Operand& operand);
 // Made on a GPU by a line that says so, and in no constructor: no move of a model has left it behind.
 bool placed_by_choice(const Operand& operand);
 // The step in which a call gave a GPU without a number to what made it, `f(x, device="cuda")`; null: none did.
@@ -119,6 +121,8 @@ struct Evidence {
   bool made_before_call(const Operand& operand) const;
   // Was it made by this very frame's function, while that was running?
   std::optional<size_t> frame_that_made(const Operand& operand) const;
+  // Did the line that made it make another one, too, which was brought to where it meets this one? Null: none was.
+  const Operand* left_of_its_line(const Operand& operand) const;
   // Was that a method of a module's, also where nobody called the module?
   bool made_by_a_modules_method(const Operand& operand) const;
 };

@@ -5,6 +5,7 @@
 #include "common/python_scan.h"
 #include "common/text.h"
 #include "report/verdict/cause.h"
+#include "report/verdict/cpp_device.h"
 #include "report/verdict/device_edits.h"
 #include "report/verdict/source_line.h"
 
@@ -44,6 +45,15 @@ bool may_stand_in_front(const Frame& here, std::string_view name) {
   return !inner && !begins("def ") && !begins("async def ") && !begins("class ") && !begins("elif ") &&
          !begins("except ") && !begins("case ") && !writes_through(here.source, name) && !binds(here.source, name) &&
          assigned_name(here.source) != name && Scan(here.source).balanced;
+}
+
+// Nothing known of the file is a yes.
+bool imports_torch(const std::string& file) {
+  const std::vector<std::string> lines = lines_of(file);
+  return lines.empty() || std::any_of(lines.begin(), lines.end(), [](const std::string& line) {
+           return trimmed(line) == "import torch" || trimmed(line).starts_with("import torch ") ||
+                  trimmed(line).starts_with("import torch,");
+         });
 }
 
 // Neither an element of a tuple nor a temporary: a variable, an attribute, what a dict has under a word.
@@ -115,6 +125,54 @@ std::string others_moved(const Evidence& evidence, size_t frame, const Operand& 
   return in_front + line;
 }
 
+// The other properties of the class whose property made the operand for that line: those that make a tensor, and say no
+// device either. Empty for what no property made. The first is the operand's own.
+std::vector<std::string> properties_alike(const Evidence& evidence, size_t frame, const Operand& operand) {
+  const Stack& made = operand.created.stack;
+  const size_t outside = evidence.stack.size() - frame;
+  if (made.size() <= outside || operand.moved.known() || !made[made.size() - outside].same_line(evidence.stack[frame]))
+    return {};
+  const Frame& own = made[made.size() - outside - 1];
+  constexpr std::string_view kProperty = "@property", kDefinition = "def ";
+  std::vector<std::string> found{own.function.substr(own.function.rfind('.') + 1)};
+  if (!is_identifier(found[0]) || !own.project) return {};
+  const std::vector<std::string> lines = lines_of(own.file);
+  bool decorated = false, is_own = false;
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const std::string_view line = trimmed(lines[i]);
+    if (decorated && line.starts_with(kDefinition)) {
+      const std::string name(line.substr(kDefinition.size(), line.find('(') - kDefinition.size()));
+      size_t end = i + 1;
+      bool makes = false, says = false;
+      for (; end < lines.size() && (trimmed(lines[end]).empty() || indentation(lines[end]) > indentation(lines[i]));
+           ++end) {
+        makes = makes || makes_tensor(lines[end]);
+        says = says || says_device(lines[end]);
+      }
+      is_own = is_own || (name == found[0] && static_cast<size_t>(own.line) > i && static_cast<size_t>(own.line) <= end);
+      if (makes && !says && name != found[0]) found.push_back(name);
+    }
+    decorated = line == kProperty;
+  }
+  return is_own ? found : std::vector<std::string>();
+}
+
+// The line with the values of such properties moved, too: `(x - self.mean.to(x.device)) / self.std`.
+std::string properties_moved(const Evidence& evidence, size_t frame, const Operand& operand, std::string line,
+                             const std::string& device) {
+  const std::vector<std::string> names = properties_alike(evidence, frame, operand);
+  const std::string_view own = operand.name_in(frame);
+  const std::string written(own.empty() ? std::string_view(operand.expression) : own);
+  for (size_t i = 1; i < names.size(); ++i) {
+    const std::string from = fmt::format(".{}", names[0]);
+    const size_t at = written.find(from);
+    if (at == written.npos || (at + from.size() < written.size() && word_char(written[at + from.size()]))) break;
+    const std::string other = fmt::format("{}.{}{}", written.substr(0, at), names[i], written.substr(at + from.size()));
+    if (auto moved = move_expression(line, other, device)) line = std::move(*moved);
+  }
+  return line;
+}
+
 Fix moved_in_front(const Evidence& evidence, size_t frame, const Operand& operand, std::string_view name,
                    const std::string& device) {
   const Frame& here = evidence.stack[frame];
@@ -156,22 +214,28 @@ std::optional<Fix> move_at(const Evidence& evidence, size_t frame, const Operand
         says_in_front(here, device))
       return line_fix(here, move_of(source->name_in(frame), device) + dedented(here.source));
     auto line = move_expression(here.source, operand.expression, device);
-    return line ? std::optional(line_fix(here, std::move(*line))) : std::nullopt;
+    if (!line) return std::nullopt;
+    return line_fix(here, properties_moved(evidence, frame, operand, std::move(*line), device));
   }
   if (!is_reference(name)) return std::nullopt;
   if (is_kept_and_written(evidence, frame, operand)) return moved_in_front(evidence, frame, operand, name, device);
   if (auto line = replace_read(here.source, name, fmt::format("{}.to({})", name, device))) {
     if (operand.read_again_in(frame) && may_stand_in_front(here, name) && says_in_front(here, device))
       return moved_in_front(evidence, frame, operand, name, device);
-    return line_fix(here, others_moved(evidence, frame, operand, std::move(*line), device));
+    line = others_moved(evidence, frame, operand, std::move(*line), device);
+    return line_fix(here, properties_moved(evidence, frame, operand, std::move(*line), device));
   }
   if (here.function.ends_with("<lambda>")) return move_in_lambda(here, name, device);
   if (reads(here.source, name) > 1 && may_stand_in_front(here, name))
     return moved_in_front(evidence, frame, operand, name, device);
   const std::string_view container = container_of(name);
-  // What a container of containers holds has no .to().
-  if (container.empty() || name.find(']') + 1 != name.size()) return std::nullopt;
-  const std::string moved = moved_container(operand, container, name.substr(container.size()), container, device);
+  if (container.empty()) return std::nullopt;
+  const bool nested = name.find(']') + 1 != name.size();
+  if (nested && !imports_torch(here.file)) return std::nullopt;
+  const std::string moved =
+      nested ? fmt::format("torch.utils._pytree.tree_map_only(torch.Tensor, lambda value: value.to({}), {})", device,
+                           container)
+             : moved_container(operand, container, name.substr(container.size()), container, device);
   if (auto line = replace_read(here.source, container, moved)) return line_fix(here, std::move(*line));
   return std::nullopt;
 }

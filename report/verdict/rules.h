@@ -41,6 +41,7 @@ std::optional<Cause> gradient_elsewhere(const Evidence&);
 std::optional<Cause> module_split(const Evidence&);
 std::optional<Cause> input_not_moved(const Evidence&);
 std::optional<Cause> left_in_a_container(const Evidence&);
+std::optional<Cause> left_of_one_line(const Evidence&);
 std::optional<Cause> discarded_move(const Evidence&);
 std::optional<Cause> default_device(const Evidence&);
 
@@ -57,6 +58,8 @@ std::optional<Cause> made_inside_without_state(const Evidence&);
 std::optional<Cause> answered_from_before(const Evidence&);
 std::optional<Cause> made_by_a_call_without_tensors(const Evidence&);
 std::optional<Cause> made_without_elements(const Evidence&);
+std::optional<Cause> given_by_a_call_in_the_line(const Evidence&);
+std::optional<Cause> taken_to_the_cpu(const Evidence&);
 std::optional<Cause> never_moved(const Evidence&);
 
 // `torch.cuda.set_device(x)` with what the rank on its machine is called. Nothing where the line has no such call, or

@@ -151,8 +151,13 @@ std::optional<Fix> use_site(const Evidence& evidence) {
       continue;
     auto fix = move_group(evidence, *group, *(*other)[0]);
     if (!fix) continue;
-    if (fix->code.find(fmt::format(".to(\"{}\")", (*other)[0]->device)) == fix->code.npos) return fix;
-    if (!with_number) with_number = std::move(fix);
+    const std::string& device = (*other)[0]->device;
+    if (fix->code.find(fmt::format(".to(\"{}\")", device)) == fix->code.npos) return fix;
+    // What the line does not show takes no work to the CPU.
+    const bool shown = std::any_of(other->begin(), other->end(), [](const Operand* each) {
+      return !each->names.empty() || !each->expression.empty();
+    });
+    if (!with_number && (device != "cpu" || shown)) with_number = std::move(fix);
   }
   return with_number;
 }

@@ -51,6 +51,7 @@ constexpr std::optional<Cause> (*kRules[])(const Evidence&) = {
     rules::created_without_device,    // torch.zeros(…) and the like where the work goes on elsewhere
     rules::module_split,      // parameters of one model on several devices, and nothing moves what passes between them
     rules::input_not_moved,   // what the caller gives to a model, or a label, stayed behind
+    rules::left_of_one_line,  // of what one line made, another one was brought to where they meet
     rules::default_device,    // "cuda" means the current device, not the one where the data is
     rules::unchecked_kernel,  // at a launch: nothing of the above, and one of the kernel's operands is elsewhere
 };
@@ -61,6 +62,7 @@ constexpr std::optional<Cause> (*kByKind[])(const Evidence&) = {
     rules::kept_by_an_object,               // what an object has kept meets what is computed now
     rules::made_inside_without_state,       // on the CPU, inside a model of which nothing is there
     rules::taken_to_be_kept,                // a line took it away, an object has kept it, and gives it
+    rules::taken_to_the_cpu,                // … by a line of the program's, and not brought back
     rules::results_apart,                   // of two modules
     rules::made_by_a_call_without_tensors,  // on the CPU, by a function that the failing one called
     rules::data_beside_result,              // what a module computed, and data that none did
@@ -70,7 +72,8 @@ constexpr std::optional<Cause> (*kByKind[])(const Evidence&) = {
     rules::made_on_the_default_device,
     rules::made_without_elements,  // a placeholder that something is put behind
     rules::loaded,                 // where a file says, or map_location
-    rules::never_moved,            // from the CPU, by nobody who was seen
+    rules::given_by_a_call_in_the_line,
+    rules::never_moved,  // from the CPU, by nobody who was seen
 };
 
 constexpr std::string_view word(Confidence confidence) {
@@ -198,6 +201,16 @@ std::optional<Fix> move_where_bound(const Evidence& evidence) {
   return std::nullopt;
 }
 
+// The failing line, where it does not show what lies on the CPU: what it calls has made that, as a function of
+// TorchScript's whose lines no frame tells.
+std::optional<Fix> line_that_hides(const Evidence& evidence) {
+  const auto own = innermost_project(evidence.stack);
+  const bool hidden = std::any_of(evidence.operands.begin(), evidence.operands.end(), [](const Operand& it) {
+    return it.on_cpu() && it.names.empty() && it.expression.empty() && !it.is_of_state();
+  });
+  return own && hidden && evidence.kind == "refused-op" ? std::optional(repair_of(evidence.stack[*own], {})) : std::nullopt;
+}
+
 // Is it a help that the line runs? A replica's line is every replica's; and what was left on the CPU would take the
 // work there.
 bool may_meet_anywhere(const Evidence& evidence, const Cause& cause) {
@@ -227,6 +240,7 @@ finding::Cause cause_of(const Finding& finding) noexcept try {
     if (auto fix = use_site(evidence); fix && !writes_number(*fix)) cause.fix = std::move(fix);
   if (!cause.fix) cause.fix = move_where_bound(evidence);
   if (!cause.fix && best) cause.fix = line_that_made_state(evidence);
+  if (!cause.fix) cause.fix = line_that_hides(evidence);
   // Edits are written in PyTorch's words.
   const bool tensors =
       std::all_of(evidence.operands.begin(), evidence.operands.end(), [](const Operand& it) { return it.is_tensor(); });

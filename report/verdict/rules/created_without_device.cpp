@@ -31,6 +31,7 @@ const Frame* line_without_device(const Evidence& evidence, const Operand& operan
   if ((operand.is_state() && !is_of_no_module(operand)) || operand.moved.known() || operand.created.stack.empty())
     return nullptr;
   if (!evidence.frame_that_made(operand) && !evidence.made_inside_model(operand)) return nullptr;
+  if (is_loaded_data(operand) || evidence.left_of_its_line(operand)) return nullptr;
   for (const Frame* frame : {&operand.created.stack.front(), operand.created.line()}) {
     if (makes_tensor(frame->source)) return says_device(frame->source) ? nullptr : frame;
   }
@@ -166,18 +167,13 @@ std::optional<Cause> made_without_elements(const Evidence& evidence) {
 std::optional<Cause> made_by_a_call_without_tensors(const Evidence& evidence) {
   const auto own = innermost_project(evidence.stack);
   if (!own || evidence.stack[*own].function == "<module>") return std::nullopt;
-  // What files and loaders give is data, whoever asks them.
-  const auto read_from_a_file = [](const Frame& frame) {
-    return frame.file.find("/torch/serialization.py") != frame.file.npos ||
-           frame.file.find("/torch/utils/data/") != frame.file.npos;
-  };
   const size_t depth = evidence.stack.size() - *own;
   const auto made = [&](const Operand& it) {
     const Stack& stack = it.created.stack;
     return it.on_cpu() && !it.moved.known() && !it.is_of_state() && it.role != "attribute" && it.role != "element" &&
            it.computed_from.empty() && it.given_by.keeps.empty() && it.given_by.devices.empty() &&
            stack.size() > depth && evidence.made_under(it, *own) && it.created.line() != &stack[stack.size() - depth] &&
-           !says_device(it.created.line()->source) && std::none_of(stack.begin(), stack.end(), read_from_a_file);
+           !says_device(it.created.line()->source) && !is_loaded_data(it);
   };
   const auto pair = evidence.pair(made, [](const Operand& other) { return !other.on_cpu(); });
   if (!pair) return std::nullopt;
@@ -186,6 +182,24 @@ std::optional<Cause> made_by_a_call_without_tensors(const Evidence& evidence) {
                fmt::format("{} was computed on the CPU by {}, which was called here and given no tensor that lies "
                            "there: what that computes with was made without a device. It meets {}.",
                            with_place(*pair.it), line.function, with_place(*pair.other)),
+               use_site(evidence)};
+}
+
+// Nothing that the failing line names lies there: what one of its calls gives does.
+std::optional<Cause> given_by_a_call_in_the_line(const Evidence& evidence) {
+  const auto own = innermost_project(evidence.stack);
+  const auto given = [&](const Operand& it) {
+    return own && it.on_cpu() && !it.is_of_state() && !it.placed() && it.computed_from.empty() &&
+           it.expression.find('(') != it.expression.npos && it.expression.find("cpu") == it.expression.npos;
+  };
+  const auto pair = evidence.pair(given, [](const Operand& other) { return !other.on_cpu(); });
+  if (!pair) return std::nullopt;
+  const auto there = [&](const finding::Mention& each) { return each.frame == *own && each.device == "cpu"; };
+  if (std::any_of(evidence.refusal.mentions.begin(), evidence.refusal.mentions.end(), there)) return std::nullopt;
+  return Cause{"created-without-device", Confidence::low,
+               fmt::format("{} lies on the CPU, where nothing is that the line names: what a call in it gives was made "
+                           "without a device. It meets {}.",
+                           with_place(*pair.it), with_place(*pair.other)),
                use_site(evidence)};
 }
 

@@ -239,13 +239,16 @@ std::optional<Cause> default_device(const Evidence& evidence) {
   if (auto cause = given_without_a_number(evidence)) return cause;
   if (auto cause = made_on_a_chosen_default(evidence)) return cause;
   // Of a model's state only where the rest of the model lies elsewhere: it was moved on its own.
-  const auto pair = evidence.pair(
-      [](const Operand& it) {
-        const Event* placed = it.placed();
-        return (!it.is_state() || it.root_devices.size() >= 2) && placed && placed->line() &&
-               (says_current_device(placed->line()->source) || it.device_from.says == "cuda");
-      },
-      [](const Operand& other) { return !other.on_cpu() && !other.is_state(); });
+  const auto unnumbered = [](const Operand& it) {
+    const Event* placed = it.placed();
+    return (!it.is_state() || it.root_devices.size() >= 2) && placed && placed->line() &&
+           (says_current_device(placed->line()->source) || it.device_from.says == "cuda");
+  };
+  auto pair = evidence.pair(unnumbered, [](const Operand& other) { return !other.on_cpu() && !other.is_state(); });
+  // A model on one device has made it itself, and nobody gave it that.
+  if (!pair)
+    pair = evidence.pair([&](const Operand& it) { return unnumbered(it) && evidence.made_inside_model(it); },
+                         [](const Operand& other) { return !other.on_cpu() && other.is_of_whole_model(); });
   if (!pair) return std::nullopt;
   if (auto cause = read_past_the_current(evidence, *pair.it, *pair.other)) return cause;
   const Frame& line = *pair.it->placed()->line();

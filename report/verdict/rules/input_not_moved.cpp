@@ -139,6 +139,29 @@ std::optional<Cause> model_input(const Evidence& evidence) {
   return cause;
 }
 
+// Something that the caller has left on the CPU meets what the model, whose state all lies on one device, has computed.
+std::optional<Cause> given_to_a_model(const Evidence& evidence) {
+  const auto caller = evidence.caller_of_model(), own = innermost_project(evidence.stack);
+  if (!caller || !own || *own >= *caller || !evidence.stack[*caller].project) return std::nullopt;
+  const auto given = [&](const Operand& it) {
+    const Operand& from = it.origin();
+    return from.on_cpu() && !from.moved.known() && !from.is_of_state() && !from.name_in(*caller).empty() &&
+           from.role != "attribute" && !from.hidden() && !evidence.made_inside_model(from);
+  };
+  const auto pair = evidence.pair(given, [&](const Operand& other) {
+    return !other.is_of_state() && evidence.made_inside_model(other) && evidence.own_device() == other.device;
+  });
+  if (!pair) return std::nullopt;
+  const Operand& it = pair.it->origin();
+  Cause cause{kCategory, Confidence::medium,
+              fmt::format("{} is given to a model whose state is on {}, and meets {} there.", with_place(it),
+                          pair.other->device, with_place(*pair.other)),
+              fix_at_origin(evidence)};
+  if (!cause.fix) cause.fix = fix_at_call(evidence, *caller, it, *pair.other);
+  if (!cause.fix) cause.fix = use_site(evidence);
+  return cause;
+}
+
 // The model was where the input is until a line that has ended took it to the CPU: who comes now finds it gone.
 std::optional<Cause> taken_away(const Evidence& evidence, const Operand& input, const Operand& state) {
   const Event& moved = state.moved;
@@ -251,7 +274,7 @@ std::optional<Cause> label(const Evidence& evidence) {
 
 // The operand, or the one thing that it was computed from, which a line of the program's took to the CPU; null: none
 // did.
-static const Operand* taken_to_the_cpu(const Operand& it) {
+static const Operand* taken_away_from_a_gpu(const Operand& it) {
   const Operand* from = &it;
   while (!from->moved.known() && from->computed_from.size() == 1 && from->computed_from[0].device == it.device)
     from = &from->computed_from[0];
@@ -262,10 +285,10 @@ static const Operand* taken_to_the_cpu(const Operand& it) {
 // The program took it away from where a module's state lies, and gives it to that module all the same. The outermost
 // call that is given it by a name brings it back.
 static std::optional<Cause> taken_away_before(const Evidence& evidence) {
-  const auto pair = evidence.pair(taken_to_the_cpu,
+  const auto pair = evidence.pair(taken_away_from_a_gpu,
                                   [](const Operand& other) { return other.is_state() && other.is_of_whole_model(); });
   if (!pair) return std::nullopt;
-  const Operand* const taken = taken_to_the_cpu(*pair.it);
+  const Operand* const taken = taken_away_from_a_gpu(*pair.it);
   if (taken->moved.from != pair.other->device) return std::nullopt;
   // The model itself took it away, where nobody says the CPU, and goes on with it: it would lie right without that.
   const Frame& line = *taken->moved.line();
@@ -288,9 +311,23 @@ static std::optional<Cause> taken_away_before(const Evidence& evidence) {
                fix ? std::move(fix) : use_site(evidence)};
 }
 
+std::optional<Cause> taken_to_the_cpu(const Evidence& evidence) {
+  for (const Operand& it : evidence.operands) {
+    const Operand* const taken = taken_away_from_a_gpu(it);
+    for (const Operand& other : evidence.operands)
+      if (taken && other.device == taken->moved.from)
+        return Cause{kCategory, Confidence::low,
+                     fmt::format("{} was taken from {} to the CPU at {}, and nothing brought it back. It meets {}.",
+                                 taken->name, taken->moved.from, at(taken->moved.line()), with_place(other)),
+                     use_site(evidence)};
+  }
+  return std::nullopt;
+}
+
 std::optional<Cause> input_not_moved(const Evidence& evidence) {
   if (auto cause = label(evidence)) return cause;
   if (auto cause = model_input(evidence)) return cause;
+  if (auto cause = given_to_a_model(evidence)) return cause;
   if (auto cause = taken_away_before(evidence)) return cause;
   return input_of_a_model_on_cpu(evidence);
 }

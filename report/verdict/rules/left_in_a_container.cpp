@@ -115,6 +115,33 @@ std::string_view path_within(const Operand& it, std::string_view moved) {
   return {};
 }
 
+// `Batch(self.graph.to(device), self.target)` → `…, self.target.to(device))`: in a line by which the other one, `moved`,
+// came to its device, of a method of what holds both. What lies deeper has a .to() of its own if the other one has.
+std::optional<Fix> move_beside(const Operand& it, std::string_view moved, const Stack& lines) {
+  for (const finding::Name& each : it.names) {
+    const std::string_view own = each.name;
+    const size_t same = static_cast<size_t>(std::mismatch(own.begin(), own.end(), moved.begin(), moved.end()).first -
+                                            own.begin());
+    const size_t holder = own.rfind('.', same);
+    if (holder == own.npos || moved.rfind('.', same) != holder) continue;
+    const auto step = [&](std::string_view name) {
+      return name.substr(holder, std::min(name.find_first_of(".[", holder + 1), name.size()) - holder);
+    };
+    if (own.size() > holder + step(own).size() && moved.size() == holder + step(moved).size()) continue;
+    const std::string from = fmt::format("self{}", step(moved)), to = fmt::format("self{}", step(own));
+    for (const Frame& line : lines) {
+      const size_t call = line.source.find(from + ".");
+      const size_t open = call == line.source.npos ? call : line.source.find('(', call);
+      const size_t close = open == line.source.npos ? open : closing(Scan(line.source), line.source, open);
+      if (!line.project || close == line.source.npos) continue;
+      const std::string move = line.source.substr(call + from.size(), close + 1 - call - from.size());
+      if (!move.starts_with(".to(") && !move.starts_with(".cuda(")) continue;
+      if (auto code = replace_read(line.source, to, to + move)) return repair_of(line, std::move(*code));
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<Cause> left_in_a_container(const Evidence& evidence) {
@@ -128,6 +155,8 @@ std::optional<Cause> left_in_a_container(const Evidence& evidence) {
   auto code = beside ? move_along(step.line.source, step.call, name->name) : move_all_within(step.line.source);
   if (!code && beside) code = move_behind(step.line.source, step.call, name->name);
   if (!code) code = move_along_with_holder(step.line.source, step.call, path_within(*pair.it, step.call));
+  auto fix = code ? std::optional(repair_of(step.line, std::move(*code)))
+                  : move_beside(*pair.it, step.call, {step.line});
   return Cause{
       "input-not-moved", Confidence::medium,
       beside
@@ -136,7 +165,23 @@ std::optional<Cause> left_in_a_container(const Evidence& evidence) {
           : fmt::format("{} lies within a container, which {} did not look into when it brought {} to {}. It meets "
                         "{}.",
                         with_place(*pair.it), at(&step.line), step.call, pair.other->device, with_place(*pair.other)),
-      code ? std::optional(repair_of(step.line, std::move(*code))) : use_site(evidence)};
+      fix ? std::move(fix) : use_site(evidence)};
+}
+
+std::optional<Cause> left_of_one_line(const Evidence& evidence) {
+  const auto pair = evidence.pair([&](const Operand& it) { return evidence.left_of_its_line(it) != nullptr; },
+                                  [](const Operand& other) { return !other.on_cpu(); });
+  if (!pair) return std::nullopt;
+  const Operand& moved = *evidence.left_of_its_line(*pair.it);
+  std::optional<Fix> fix;
+  for (const finding::Name& name : moved.names)
+    if (!fix) fix = move_beside(*pair.it, name.name, moved.moved.stack);
+  return Cause{"input-not-moved", Confidence::medium,
+               fmt::format("{} was left where it is, and {}, which the same line made, was brought to {} at {}. It "
+                           "meets {}.",
+                           with_place(*pair.it), moved.name, moved.device, at(moved.moved.line()),
+                           with_place(*pair.other)),
+               fix ? std::move(fix) : use_site(evidence)};
 }
 
 }  // namespace devtrace::report::verdict::rules

@@ -287,3 +287,38 @@ def sample(center, direction, xp=torch):
     steps = xp.arange(4, dtype=center.dtype)
     return center + steps[:, None] * direction
 sample(torch.ones(3, device="cuda:0"), torch.ones(3, device="cuda:0"))
+
+# === two properties in one line
+# category: created-without-device
+# confidence: low
+# repairs: line
+# fix: return (images - self.mean.to(images.device)) / self.std.to(images.device) * self.gain
+class Normalizer:
+    @property
+    def mean(self):
+        return torch.tensor([0.5, 0.4])
+    @property
+    def gain(self):
+        return 2.0
+    @property
+    def std(self):
+        values = [0.2, 0.1]
+        return torch.tensor(values)
+    def __call__(self, images):
+        return (images - self.mean) / self.std * self.gain
+Normalizer()(torch.ones(1, 2, device="cuda:0"))
+
+# === a call in the line gave it
+# category: created-without-device
+# confidence: low
+# repairs: line
+# says: where nothing is that the line names
+# fix: return x + (self.step * self.noise(x.shape)).to(x.device)
+class Sampler:
+    def __init__(self, step):
+        self.step, self.generator = step, torch.Generator()
+    def noise(self, shape):
+        return torch.randn(shape, generator=self.generator)
+    def sample(self, x):
+        return x + self.step * self.noise(x.shape)
+Sampler(0.1).sample(torch.ones(3, device="cuda:0"))

@@ -178,3 +178,31 @@ try:
     seen()
 finally:
     torch.set_default_device(None)
+
+# === a model makes it on the current device
+# category: default-or-current-device
+# confidence: medium
+# repairs: line
+# says: was put on the device that was current
+# fix: return self.embed(indices(3).to(self.embed.weight.device))
+def indices(count):
+    return torch.arange(count, device=torch.cuda.current_device())
+class Table(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(4, 2)
+    def forward(self):
+        return self.embed(indices(3))
+Table().to("cuda:1")()
+
+# === a dict of settings says it
+# category: created-without-device
+# confidence: low
+# repairs: cause
+# fix: noise = torch.randn(3, device=config["model"]["device"])
+def draw(config):
+    noise = torch.randn(3)
+    return noise
+def run(config, scale):
+    return draw(config) * scale
+run({"model": {"device": "cuda:0"}}, torch.ones(3, device="cuda:0"))

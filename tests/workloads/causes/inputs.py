@@ -385,3 +385,56 @@ def run(model, inputs, labels, criterion=nn.CrossEntropyLoss()):
     loss = criterion(model(inputs), labels)
     return loss
 run(Stages("cuda:0", "cuda:1"), torch.ones(2, 4), torch.tensor([0, 2]))
+
+# === one of a line's two was moved later
+# category: input-not-moved
+# confidence: medium
+# repairs: cause
+# says: stands beside batch.x
+# fix: return Batch(self.x.to(device), self.y.to(device))
+class Batch:
+    def __init__(self, x, y):
+        self.x, self.y = x, y
+    def to(self, device):
+        return Batch(self.x.to(device), self.y)
+batch = Batch(torch.ones(3, 2), torch.ones(3, 2))
+batch = batch.to("cuda:0")
+print((batch.x - batch.y).sum())
+
+# === a loader's function made it
+# category: input-not-moved
+# confidence: medium
+# repairs: cause
+# says: is given to a model whose state is on cuda:0
+# fix: model(x, batch["mask"].to(x.device))
+def collate(samples):
+    return {"x": torch.stack(samples), "mask": torch.zeros(len(samples), 2, dtype=torch.bool)}
+class Masked(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Linear(2, 2)
+    def forward(self, x, mask):
+        x = self.body(x)
+        return x.masked_fill(mask, 0.0)
+model = Masked().to("cuda:0")
+for batch in torch.utils.data.DataLoader([torch.ones(2)] * 2, batch_size=2, collate_fn=collate):
+    x = batch["x"].to("cuda:0")
+    model(x, batch["mask"])
+
+# === a hook has taken it to the CPU
+# category: input-not-moved
+# confidence: low
+# repairs: line
+# says: was taken from cuda:0 to the CPU
+# fix: print((now - kept["body"].to(now.device)).sum())
+kept = {}
+def keep(name):
+    def hook(module, inputs, out):
+        kept[name] = out.detach().cpu()
+    return hook
+model = nn.Sequential(nn.Linear(3, 3)).cuda()
+model[0].register_forward_hook(keep("body"))
+x = torch.ones(1, 3, device="cuda")
+model(x)
+now = x * 2
+print((now - kept["body"]).sum())

@@ -144,3 +144,25 @@ def run(device):
     levels = nn.Parameter(torch.ones(4, device=device))
     Round.apply(torch.ones(2, 4, device=device), levels).sum().backward()
 run("cuda:0")
+
+# === a function that has the optimizer alone
+# category: optimizer-state
+# confidence: high
+# repairs: cause
+# fix: saved = torch.load(path, map_location=optimizer.param_groups[0]["params"][0].device)
+def resume(path, optimizer):
+    saved = torch.load(path, map_location="cpu")
+    for group in optimizer.param_groups:
+        for parameter, state in zip(group["params"], saved.values()):
+            optimizer.state[parameter] = dict(state)
+import tempfile
+model = nn.Linear(3, 1).to("cuda:0")
+def step(optimizer):
+    model(torch.ones(2, 3, device="cuda:0")).sum().backward()
+    optimizer.step()
+    return optimizer
+with tempfile.NamedTemporaryFile() as file:
+    torch.save(step(torch.optim.Adam(model.parameters())).state_dict()["state"], file.name)
+    optimizer = torch.optim.Adam(model.parameters())
+    resume(file.name, optimizer)
+step(optimizer)

@@ -11,6 +11,7 @@
 #include "tracker/interface/platform.h"
 #include "tracker/memory/provenance.h"
 #include "tracker/python/gil/dict_entries.h"
+#include "tracker/python/gil/elements.h"
 
 namespace devtrace::evidence {
 namespace {
@@ -355,6 +356,7 @@ void KnownNames::add_candidates(const Known& known, std::vector<Candidate>& out)
   const int later = known.parameter ? 0 : kOfOtherVariables;
   if (torch_.is_module(value)) return add_module(known, out);
   if (!torch_.is_tensor(value)) add_device(known.name, value, kDevice * 2 + later, out);
+  add_optimizer(known, out);
   const bool self = known.parameter && known.name == "self";
   walk_.walk(value, known.name, 2, self, [&](const ReachedObject& reached) {
     if (!torch_.is_tensor(reached.object) || torch_.is_opaque(reached.object)) return;
@@ -364,7 +366,38 @@ void KnownNames::add_candidates(const Known& known, std::vector<Candidate>& out)
         {rank * 2 + later, reached.name + ".device", torch_.placement(reached.object).device, reached.object});
   });
   // `options.device` comes after `self.device`.
-  if (known.parameter && !torch_.is_tensor(value)) add_kept_devices(known.name, value, kDevice * 2 + !self, out);
+  const bool object = python::shape_of(api_, value) == python::Shape::other && !torch_.is_tensor(value) &&
+                      !python::is_class(api_, value) && class_of(api_, value) != "module";
+  if (object) add_kept_devices(known.name, value, kDevice * 2 + !self, out);
+  add_settings(known.name, value, kDevice * 2 + kOfOtherVariables, 2, out);
+}
+
+// `config["device"]`, `config["model"]["device"]`.
+void KnownNames::add_settings(const std::string& dict, PyObject* value, int rank, int depth,
+                              std::vector<Candidate>& out) const {
+  if (python::shape_of(api_, value) != python::Shape::dict) return;
+  for (python::DictEntries each(api_, value); each.next();) {
+    const std::string key = python::text(api_, each.key());
+    if (key.empty() || key.find_first_of("\"\\\n") != key.npos) continue;
+    const std::string expression = fmt::format("{}[\"{}\"]", dict, key);
+    if (speaks_of_a_device(key)) add_device(expression, each.value(), rank, out);
+    if (depth > 1) add_settings(expression, each.value(), rank, depth - 1, out);
+  }
+}
+
+// The first parameter that an optimizer has, whatever it calls its model.
+void KnownNames::add_optimizer(const Known& known, std::vector<Candidate>& out) const {
+  const Ref attributes = python::instance_dict(api_, known.value.get());
+  const Ref groups = attributes ? python::entry(api_, attributes.get(), "param_groups") : Ref();
+  if (!groups || python::shape_of(api_, groups.get()) != python::Shape::list) return;
+  python::Elements group(api_, groups.get(), 1);
+  if (!group.next() || python::shape_of(api_, group.value()) != python::Shape::dict) return;
+  const Ref parameters = python::entry(api_, group.value(), "params");
+  if (!parameters || python::shape_of(api_, parameters.get()) != python::Shape::list) return;
+  python::Elements first(api_, parameters.get(), 1);
+  if (!first.next() || !torch_.is_tensor(first.value()) || torch_.is_opaque(first.value())) return;
+  out.push_back({kSpread * 2 + kOfOtherVariables, known.name + ".param_groups[0][\"params\"][0].device",
+                 torch_.placement(first.value()).device, first.value()});
 }
 
 void KnownNames::add_module(const Known& known, std::vector<Candidate>& out) const {

@@ -69,6 +69,8 @@ class KnownNames {
   python::Ref follow(const std::vector<Known>& names, std::optional<size_t> live, const Path& path) const;
   void add_candidates(const Known& known, std::vector<Candidate>& out) const;
   void add_module(const Known& known, std::vector<Candidate>& out) const;
+  void add_optimizer(const Known& known, std::vector<Candidate>& out) const;
+  void add_settings(const std::string& dict, PyObject* value, int rank, int depth, std::vector<Candidate>& out) const;
   void add_kept_devices(const std::string& object, PyObject* value, int rank, std::vector<Candidate>& out) const;
   void add_device(const std::string& expression, PyObject* value, int rank, std::vector<Candidate>& out) const;
 
