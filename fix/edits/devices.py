@@ -1,4 +1,6 @@
-"""How a line may say the device that it wants."""
+"""How a line may say the device that it wants, always in this order: an operand that lies there, as the line calls it. What the
+finding knows to mean that device in that line (known_words). What the code around uses for a device (in_scope). Its number, which is
+another device's on the next machine, comes last, and only where the finding knows no words."""
 
 import ast
 import builtins
@@ -28,6 +30,32 @@ def elsewhere(failure, source, statement, text, device):
 
 def literal(device):
     return f'"{device}"'
+
+
+def known_words(failure, source, statement, device):
+    """What the finding knows to mean the device in that line: of a frame that runs, or of a line that an operand passed."""
+    found = []
+
+    def here(file, line):
+        return file == source.path and statement.lineno <= line <= (statement.end_lineno or line)
+
+    for each in failure.finding.get("expressions") or []:
+        frame = failure.stack[each["frame"]] if each["frame"] < len(failure.stack) else {}
+        if each["device"] == device and here(frame.get("file"), frame.get("line", 0)):
+            found.append(each["expression"])
+    for operand in failure.operands + failure.sources:
+        for step in operand.raw.get("lineage") or []:
+            if here(step["line"].get("file"), step["line"].get("line", 0)):
+                found += [each["expression"] for each in step.get("devices") or [] if each["device"] == device]
+    return [each for each in dict.fromkeys(found) if parsed(each) is not None]
+
+
+def ways(failure, source, statement, device, most=1):
+    """[(expression, is it the number?)] for a line in which no operand is looked for, best first."""
+    known = known_words(failure, source, statement, device)
+    scope = [each for each in in_scope(source, statement) if names_known(source, statement, each)]
+    found = [(each, False) for each in dict.fromkeys(known + scope)][:most]
+    return found if known else [*found, (literal(device), True)]
 
 
 def of_operand(failure, site, device):
@@ -192,8 +220,9 @@ def here(failure, source, statement, device, first=None):
     scope = in_scope(source, place)
     in_class = owner is not None and bool(owner.bases)  # without a base it is no Module
     state_first = [each for each in found if "parameters()" in each or each.count(".") > 1]
+    known = known_words(failure, source, place, device)
     found = [each for each in found if each not in state_first]
-    found += scope + state_first + state
+    found += known + scope + state_first + state
     guessed = of_arguments(source, statement)
     found += guessed
     if in_class and (function := source.function(statement)) is not None and function.name != "__init__":
@@ -205,7 +234,8 @@ def here(failure, source, statement, device, first=None):
     ][:3]
     if is_chosen(failure, device):
         found.insert(next((place for place, each in enumerate(found) if each in guessed), len(found)), CURRENT)
-    return [(each, False) for each in found] + [(literal(device), True)]
+    number = [] if set(known) & set(found) else [(literal(device), True)]
+    return [(each, False) for each in found] + number
 
 
 def is_chosen(failure, device):

@@ -44,8 +44,9 @@ std::string with_place(const Operand& operand);
 // "main.py:31"; empty for no frame.
 std::string at(const Frame* frame);
 
-// An expression for the device of `target` that works in that frame of the failing call: `kv_cache.device`,
-// `model.device`, `self.weight.device`, else the device's name in quotes.
+// An expression for the device of `target` that works in that frame of the failing call, always in this order. The
+// model that is called, the target's own name, the device that it was moved to, another tensor of the line. Then what
+// the evidence names (expression_of). The device's name in quotes comes last: it is another one on the next machine.
 std::string device_expression(const Evidence& evidence, size_t frame, const Operand& target);
 
 // … that the evidence names: for a line that the operand passed, and for that frame's line. Empty where it names none.

@@ -149,7 +149,8 @@ std::vector<std::string> properties_alike(const Evidence& evidence, size_t frame
         makes = makes || makes_tensor(lines[end]);
         says = says || says_device(lines[end]);
       }
-      is_own = is_own || (name == found[0] && static_cast<size_t>(own.line) > i && static_cast<size_t>(own.line) <= end);
+      is_own =
+          is_own || (name == found[0] && static_cast<size_t>(own.line) > i && static_cast<size_t>(own.line) <= end);
       if (makes && !says && name != found[0]) found.push_back(name);
     }
     decorated = line == kProperty;

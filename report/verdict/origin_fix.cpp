@@ -96,7 +96,8 @@ std::optional<OnTheWay> fix_on_the_way(const Evidence& evidence, const Operand& 
     std::string device(expression_of(step, wanted));
     if (device.empty()) device = made_beside(evidence, it, step, wanted);
     if (device.empty() || step.line.source.empty() || !enough(step.line)) continue;
-    // A worker of a loader's may use no GPU; and where one of what a line made was moved later, the other is moved, too.
+    // A worker of a loader's may use no GPU; and where one of what a line made was moved later, the other is moved,
+    // too.
     if (step.what == "made" && (is_loaded_data(it) || evidence.left_of_its_line(it))) continue;
     if (auto code = edit_of_step(evidence, step, it, device))
       return OnTheWay{repair_of(step.line, std::move(*code)), &step.line};

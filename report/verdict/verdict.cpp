@@ -208,7 +208,8 @@ std::optional<Fix> line_that_hides(const Evidence& evidence) {
   const bool hidden = std::any_of(evidence.operands.begin(), evidence.operands.end(), [](const Operand& it) {
     return it.on_cpu() && it.names.empty() && it.expression.empty() && !it.is_of_state();
   });
-  return own && hidden && evidence.kind == "refused-op" ? std::optional(repair_of(evidence.stack[*own], {})) : std::nullopt;
+  return own && hidden && evidence.kind == "refused-op" ? std::optional(repair_of(evidence.stack[*own], {}))
+                                                        : std::nullopt;
 }
 
 // Is it a help that the line runs? A replica's line is every replica's; and what was left on the CPU would take the

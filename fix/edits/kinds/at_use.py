@@ -55,9 +55,10 @@ def size(operands):
 
 
 def says(failure, site, device):
-    """At most two ways to say the device there: what the operands offer, then what the function uses; else itself."""
+    """At most two ways to say the device there: what the operands offer, what the finding knows, then what the function uses; else itself."""
     scope = [each for each in devices.in_scope(site.source, site.statement) if devices.names_known(site.source, site.statement, each)]
-    found = list(dict.fromkeys(devices.of_operand(failure, site, device)[:1] + scope))
+    known = devices.known_words(failure, site.source, site.statement, device)
+    found = list(dict.fromkeys(devices.of_operand(failure, site, device)[:1] + known + scope))
     found = [each for each in found if not devices.elsewhere(failure, site.source, site.statement, each, device)]
     known = [(each, False) for each in found[:2]]
     if device == "cpu":
@@ -107,9 +108,7 @@ def loops(failure):
             names = [name for name in dict.fromkeys(names) if name in targets]
             if not names:
                 continue
-            scope = devices.in_scope(site.source, site.statement)
-            known = [each for each in scope if devices.names_known(site.source, loop, each)][:1]
-            for text in known + ([] if known else [devices.literal(device)]):
+            for text, names_device in devices.ways(failure, site.source, loop, device)[:1]:
                 lines = [f"{name} = {name}.to({text})" for name in names]
-                each = Candidate("move-at-use", f"move {', '.join(names)} to {text} first thing in the loop", 2.2 + cost, names_device=not known)
+                each = Candidate("move-at-use", f"move {', '.join(names)} to {text} first thing in the loop", 2.2 + cost, names_device=names_device)
                 yield each.before(site.source, loop.body[0], *lines)

@@ -25,8 +25,7 @@ def candidates(failure):
             likely = any((source.path, line) in on_stack for line in range(call.lineno, call.end_lineno + 1))
             for device in dict.fromkeys(wanted):
                 statement = source.enclosing(call, ast.stmt)
-                ways = [(each, False) for each in devices.in_scope(source, statement) if devices.names_known(source, statement, each)][:1]
-                for rank, (way, names_device) in enumerate([*ways, (devices.literal(device), True)]):
+                for rank, (way, names_device) in enumerate(devices.ways(failure, source, statement, device)):
                     prior = (1.2 if likely else 3.6) + 0.5 * rank + (1.5 if device == "cpu" else 0)
                     each = Candidate("map-location", f"{dotted(call.func)} to {way}", prior, names_device=names_device)
                     yield give(each, source, call, way)

@@ -48,9 +48,7 @@ def where_made(failure):
     for source in failure.files() if wanted else ():
         for statement in ast.walk(source.tree):
             model = makes_optimizer(statement)
-            ways = [each for each in devices.in_scope(source, statement) if devices.names_known(source, statement, each)][:1] if model else []
-            for text in [*ways, devices.literal(wanted)] if model else ():
-                names_device = text == devices.literal(wanted)
+            for text, names_device in devices.ways(failure, source, statement, wanted) if model else ():
                 each = Candidate("optimizer-state", f"{model} is on {text} before its optimizer is made", 1.2 + 1.2 * names_device, names_device=names_device)
                 yield each.before(source, statement, f"{model}.to({text})")
 

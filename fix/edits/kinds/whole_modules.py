@@ -45,9 +45,7 @@ def made(failure, operand, site, device):
                 continue
             if not any(dotted(each) == text for each in statement.targets) or ".to(" in site.source.of(statement.value):
                 continue
-            scope_names = devices.in_scope(site.source, statement)
-            ways = [(each, False) for each in scope_names if devices.names_known(site.source, statement, each)][:1]
-            for rank, (way, names_device) in enumerate([*ways, (devices.literal(device), True)]):
+            for rank, (way, names_device) in enumerate(devices.ways(failure, site.source, statement, device)):
                 each = Candidate("move-module", f"{text} is made on {way}", 2.6 + 0.5 * depth + 0.6 * rank, names_device=names_device, says=way, wanted=device)
                 yield each.replace(site.source, statement.value, f"{site.source.of(statement.value)}.to({way})")
 

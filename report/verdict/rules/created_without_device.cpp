@@ -185,12 +185,14 @@ std::optional<Cause> made_by_a_call_without_tensors(const Evidence& evidence) {
                use_site(evidence)};
 }
 
-// Nothing that the failing line names lies there: what one of its calls gives does.
+// Nothing that the failing line names lies there: what one of its calls gives does, or works with.
 std::optional<Cause> given_by_a_call_in_the_line(const Evidence& evidence) {
   const auto own = innermost_project(evidence.stack);
   const auto given = [&](const Operand& it) {
+    const bool unshown = it.expression.empty() && it.names.empty() && it.is_tensor();
     return own && it.on_cpu() && !it.is_of_state() && !it.placed() && it.computed_from.empty() &&
-           it.expression.find('(') != it.expression.npos && it.expression.find("cpu") == it.expression.npos;
+           (unshown ||
+            (it.expression.find('(') != it.expression.npos && it.expression.find("cpu") == it.expression.npos));
   };
   const auto pair = evidence.pair(given, [](const Operand& other) { return !other.on_cpu(); });
   if (!pair) return std::nullopt;

@@ -40,8 +40,8 @@ static std::optional<Cause> made_beside(const Evidence& evidence, const Operand&
 static std::optional<Cause> made_in_sight(const Operand& it, const Operand& other) {
   const Operand& from = it.origin();
   const Frame* const line = from.created.line();
-  if (!from.on_cpu() || from.moved.known() || is_loaded_data(from) || !line || !line->project || line->function == "<module>" ||
-      !makes_tensor(line->source) || says_device(line->source))
+  if (!from.on_cpu() || from.moved.known() || is_loaded_data(from) || !line || !line->project ||
+      line->function == "<module>" || !makes_tensor(line->source) || says_device(line->source))
     return std::nullopt;
   for (const finding::Step& step : from.lineage) {
     const std::string_view device = step.what == "made" ? expression_of(step, other.device) : std::string_view();

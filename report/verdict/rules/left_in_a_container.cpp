@@ -115,13 +115,14 @@ std::string_view path_within(const Operand& it, std::string_view moved) {
   return {};
 }
 
-// `Batch(self.graph.to(device), self.target)` → `…, self.target.to(device))`: in a line by which the other one, `moved`,
-// came to its device, of a method of what holds both. What lies deeper has a .to() of its own if the other one has.
+// `Batch(self.graph.to(device), self.target)` → `…, self.target.to(device))`: in a line by which the other one,
+// `moved`, came to its device, of a method of what holds both. What lies deeper has a .to() of its own if the other one
+// has.
 std::optional<Fix> move_beside(const Operand& it, std::string_view moved, const Stack& lines) {
   for (const finding::Name& each : it.names) {
     const std::string_view own = each.name;
-    const size_t same = static_cast<size_t>(std::mismatch(own.begin(), own.end(), moved.begin(), moved.end()).first -
-                                            own.begin());
+    const size_t same =
+        static_cast<size_t>(std::mismatch(own.begin(), own.end(), moved.begin(), moved.end()).first - own.begin());
     const size_t holder = own.rfind('.', same);
     if (holder == own.npos || moved.rfind('.', same) != holder) continue;
     const auto step = [&](std::string_view name) {
@@ -155,8 +156,8 @@ std::optional<Cause> left_in_a_container(const Evidence& evidence) {
   auto code = beside ? move_along(step.line.source, step.call, name->name) : move_all_within(step.line.source);
   if (!code && beside) code = move_behind(step.line.source, step.call, name->name);
   if (!code) code = move_along_with_holder(step.line.source, step.call, path_within(*pair.it, step.call));
-  auto fix = code ? std::optional(repair_of(step.line, std::move(*code)))
-                  : move_beside(*pair.it, step.call, {step.line});
+  auto fix =
+      code ? std::optional(repair_of(step.line, std::move(*code))) : move_beside(*pair.it, step.call, {step.line});
   return Cause{
       "input-not-moved", Confidence::medium,
       beside
@@ -176,12 +177,12 @@ std::optional<Cause> left_of_one_line(const Evidence& evidence) {
   std::optional<Fix> fix;
   for (const finding::Name& name : moved.names)
     if (!fix) fix = move_beside(*pair.it, name.name, moved.moved.stack);
-  return Cause{"input-not-moved", Confidence::medium,
-               fmt::format("{} was left where it is, and {}, which the same line made, was brought to {} at {}. It "
-                           "meets {}.",
-                           with_place(*pair.it), moved.name, moved.device, at(moved.moved.line()),
-                           with_place(*pair.other)),
-               fix ? std::move(fix) : use_site(evidence)};
+  return Cause{
+      "input-not-moved", Confidence::medium,
+      fmt::format("{} was left where it is, and {}, which the same line made, was brought to {} at {}. It "
+                  "meets {}.",
+                  with_place(*pair.it), moved.name, moved.device, at(moved.moved.line()), with_place(*pair.other)),
+      fix ? std::move(fix) : use_site(evidence)};
 }
 
 }  // namespace devtrace::report::verdict::rules

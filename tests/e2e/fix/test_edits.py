@@ -758,3 +758,16 @@ def test_a_name_that_is_used_again_is_moved_where_it_is_given(tmp_path):
     found = asked(tmp_path, [(path, 5, "f")], [operand("x", "cpu", created=[(path, 2, "made"), (path, 4, "f")]), operand("w", "cuda:0")])
     moved = next(each for each in found if each["code"] == "x = made().to(w.device)")
     assert not moved["at_use"]
+
+
+def test_what_the_finding_knows_of_a_line_is_said_in_the_place_of_a_number(tmp_path):
+    path = program(tmp_path, "import torch\ndef train(task, labels):\n    out = task(labels)\n    return out - labels\ndef read(path):\n    return torch.load(path)\n")
+    used, load = line_with(path, "out - labels"), line_with(path, "torch.load")
+    said = [{"frame": 0, "expression": "task.last", "device": "cuda:1"}]
+    step = {"what": "made", "line": {"file": str(path), "line": load}, "devices": [{"expression": "model.device", "device": "cuda:1"}]}
+    labels = operand("labels", "cpu", created=[(path, load, "read")], lineage=[step])
+    hidden = {"role": "temporary", "device": "cuda:1", "names": []}
+    found = asked(tmp_path, [(path, used, "train")], [labels, hidden], expressions=said)
+    assert "return out - labels.to(task.last)" in codes(found, "move-at-use")
+    assert "return torch.load(path, map_location=model.device)" in codes(found, "map-location")
+    assert [each["code"] for each in found if '"cuda:1"' in each["code"] and each["kind"] in ("move-at-use", "map-location")] == []

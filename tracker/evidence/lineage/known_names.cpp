@@ -345,7 +345,10 @@ void KnownNames::add_kept_devices(const std::string& object, PyObject* value, in
   const Ref attributes = python::instance_dict(api_, value);
   for (python::DictEntries each(api_, attributes.get()); each.next();) {
     const std::string name = python::text(api_, each.key());
-    if (speaks_of_a_device(name)) add_device(object + "." + name, each.value(), rank, out);
+    if (speaks_of_a_device(name))
+      add_device(object + "." + name, each.value(), rank, out);
+    else if (class_of(api_, each.value()) == "device")  // `self.last`
+      add_device(object + "." + name, each.value(), std::max<int>(rank, kPart * 2 + kOfOtherVariables), out);
     if (torch_.is_module(each.value()) && !torch_.is_module(value))
       add_module({object + "." + name, Ref::borrowed(api_, each.value())}, out);
   }
@@ -404,26 +407,50 @@ void KnownNames::add_module(const Known& known, std::vector<Candidate>& out) con
   PyObject* const module = known.value.get();
   const int later = known.parameter ? 0 : kOfOtherVariables;
   const bool self = known.parameter && known.name == "self";
-  bool parameters = false;
-  PyObject* first = nullptr;  // of the module's parameters
-  for_each_state_tensor(api_, torch_, module, [&](PyObject* tensor, const std::string& name, const char* role) {
-    if (!std::exchange(parameters, parameters || role == std::string_view("parameter")) && parameters) first = tensor;
+  for_each_state_tensor(api_, torch_, module, [&](PyObject* tensor, const std::string& name, const char*) {
     if (self && !torch_.is_opaque(tensor) && is_dotted_name(name))
       out.push_back({kPart * 2, known.name + "." + name + ".device", torch_.placement(tensor).device, tensor});
     return true;
   });
-  if (self) add_kept_devices(known.name, module, kDevice * 2, out);
-  if (!parameters)
-    walk_.module_state(module, "", [&](const ReachedObject& reached, PyObject*) {
-      parameters = reached.role == "parameter";
-      if (parameters) first = reached.object;
-      return !parameters;
-    });
-  const std::vector<std::string>& devices = holders_.devices_of(module);
+  add_kept_devices(known.name, module, self ? kDevice * 2 : kSpread * 2 + later, out);
+  PyObject* const first = first_parameter(module);
+  const bool spread = holders_.devices_of(module).size() > 1;
   // Of a model on several devices it means where the first of its parameters is.
-  if (parameters && !devices.empty() && !torch_.is_opaque(first))
-    out.push_back({(devices.size() == 1 ? kModule : kSpread) * 2 + later,
-                   fmt::format("next({}.parameters()).device", known.name), torch_.placement(first).device, first});
+  if (first)
+    out.push_back({(spread ? kSpread : kModule) * 2 + later, fmt::format("next({}.parameters()).device", known.name),
+                   torch_.placement(first).device, first});
+  if (spread) add_parts(known.name, module, kSpread * 2 + later, out);
+}
+
+PyObject* KnownNames::first_parameter(PyObject* module) const {
+  PyObject* first = nullptr;
+  const auto take = [&](PyObject* tensor, bool parameter) {
+    if (!first && parameter) first = tensor;
+    return !first;
+  };
+  for_each_state_tensor(api_, torch_, module, [&](PyObject* tensor, const std::string&, const char* role) {
+    return take(tensor, role == std::string_view("parameter"));
+  });
+  if (!first)
+    walk_.module_state(module, "", [&](const ReachedObject& reached, PyObject*) {
+      return take(reached.object, reached.role == "parameter");
+    });
+  return first && !torch_.is_opaque(first) ? first : nullptr;
+}
+
+// `next(model.decode.parameters()).device`, of a part that lies on one device.
+void KnownNames::add_parts(const std::string& name, PyObject* module, int rank, std::vector<Candidate>& out) const {
+  const Ref attributes = python::instance_dict(api_, module);
+  const Ref parts = attributes ? python::entry(api_, attributes.get(), "_modules") : Ref();
+  if (!parts || python::shape_of(api_, parts.get()) != python::Shape::dict) return;
+  for (python::DictEntries each(api_, parts.get()); each.next();) {
+    const std::string part = python::text(api_, each.key());
+    if (!torch_.is_module(each.value()) || !is_dotted_name(part) || holders_.devices_of(each.value()).size() != 1)
+      continue;
+    if (PyObject* const first = first_parameter(each.value()))
+      out.push_back(
+          {rank, fmt::format("next({}.{}.parameters()).device", name, part), torch_.placement(first).device, first});
+  }
 }
 
 }  // namespace devtrace::evidence

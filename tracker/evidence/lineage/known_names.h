@@ -69,6 +69,8 @@ class KnownNames {
   python::Ref follow(const std::vector<Known>& names, std::optional<size_t> live, const Path& path) const;
   void add_candidates(const Known& known, std::vector<Candidate>& out) const;
   void add_module(const Known& known, std::vector<Candidate>& out) const;
+  PyObject* first_parameter(PyObject* module) const;  // borrowed; null: it has none whose memory can be asked for
+  void add_parts(const std::string& name, PyObject* module, int rank, std::vector<Candidate>& out) const;
   void add_optimizer(const Known& known, std::vector<Candidate>& out) const;
   void add_settings(const std::string& dict, PyObject* value, int rank, int depth, std::vector<Candidate>& out) const;
   void add_kept_devices(const std::string& object, PyObject* value, int rank, std::vector<Candidate>& out) const;
