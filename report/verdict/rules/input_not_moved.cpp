@@ -157,7 +157,10 @@ std::optional<Cause> given_to_a_model(const Evidence& evidence) {
               fmt::format("{} is given to a model whose state is on {}, and meets {} there.", with_place(it),
                           pair.other->device, with_place(*pair.other)),
               fix_at_origin(evidence)};
-  if (!cause.fix) cause.fix = fix_at_call(evidence, *caller, it, *pair.other);
+  // What comes along in `**kwargs` was put there by somebody else, with things that are no tensors.
+  const std::string packed = fmt::format("**{}", container_of(it.name_in(*caller)));
+  if (!cause.fix && (packed == "**" || evidence.stack[*caller].source.find(packed) == std::string::npos))
+    cause.fix = fix_at_call(evidence, *caller, it, *pair.other);
   if (!cause.fix) cause.fix = use_site(evidence);
   return cause;
 }

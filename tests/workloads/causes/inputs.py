@@ -372,7 +372,7 @@ run("cuda:0")
 # category: input-not-moved
 # confidence: medium
 # repairs: cause
-# fix: loss = criterion(model(inputs), labels.to("cuda:1"))
+# fix: loss = criterion(model(inputs), labels.to(model.last))
 class Stages(nn.Module):
     def __init__(self, first, last):
         super().__init__()

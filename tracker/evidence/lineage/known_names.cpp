@@ -347,7 +347,8 @@ void KnownNames::add_kept_devices(const std::string& object, PyObject* value, in
     const std::string name = python::text(api_, each.key());
     if (speaks_of_a_device(name))
       add_device(object + "." + name, each.value(), rank, out);
-    else if (class_of(api_, each.value()) == "device")  // `self.last`
+    else if (class_of(api_, each.value()) == "device" ||
+             python::text(api_, each.value()).starts_with("cuda:"))  // `self.last`
       add_device(object + "." + name, each.value(), std::max<int>(rank, kPart * 2 + kOfOtherVariables), out);
     if (torch_.is_module(each.value()) && !torch_.is_module(value))
       add_module({object + "." + name, Ref::borrowed(api_, each.value())}, out);
