@@ -105,7 +105,7 @@ def in_constructor(source, statement):
 def statements(failure, operands, event):
     """The program's statements on the stacks of that event, the innermost of each operand first."""
     found = []
-    stacks = [[frame for frame in each.stack(event) if frame.get("project") and frame.get("file")] for each in operands]
+    stacks = [[frame for frame in outside_of_loaders(each.stack(event)) if frame.get("project") and frame.get("file")] for each in operands]
     for depth in range(3):
         for stack in stacks:
             if depth < len(stack):
@@ -113,6 +113,12 @@ def statements(failure, operands, event):
                 if place and place not in found:
                     found.append(place)
     return found
+
+
+def outside_of_loaders(stack):
+    """What a data loader calls may run in a worker, which uses no GPU: what it gives is moved where it is taken."""
+    inside = [place for place, frame in enumerate(stack) if "/torch/utils/data/" in (frame.get("file") or "")]
+    return stack[inside[-1] + 1 :] if inside else stack
 
 
 def at(source, statement, text, event, innermost):

@@ -771,3 +771,13 @@ def test_what_the_finding_knows_of_a_line_is_said_in_the_place_of_a_number(tmp_p
     assert "return out - labels.to(task.last)" in codes(found, "move-at-use")
     assert "return torch.load(path, map_location=model.device)" in codes(found, "map-location")
     assert [each["code"] for each in found if '"cuda:1"' in each["code"] and each["kind"] in ("move-at-use", "map-location")] == []
+
+
+def test_no_device_is_given_to_what_a_loader_calls(tmp_path):
+    path = program(tmp_path, "import torch\ndef collate(samples):\n    return torch.zeros(len(samples))\ndef run(loader, x):\n    for mask in loader:\n        print(x * mask)\n")
+    made, loop, used = (line_with(path, text) for text in ("torch.zeros", "for mask", "x * mask"))
+    fetch = ("/venv/lib/python3.11/site-packages/torch/utils/data/_utils/fetch.py", 57, "fetch")
+    mask = operand("mask", "cpu", created=[(path, made, "collate"), fetch, (path, loop, "run")])
+    found = asked(tmp_path, [(path, used, "run")], [operand("x", "cuda:0"), mask])
+    assert "print(x * mask.to(x.device))" in codes(found, "move-at-use")
+    assert [each["code"] for each in found if each["line"] == made] == []
