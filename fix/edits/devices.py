@@ -66,7 +66,7 @@ def of_operand(failure, site, device):
             if isinstance(node, (ast.Name, ast.Attribute)) and not is_module_state(operand, site):
                 found.append(f"{site.source.of(node)}.device")
         name = operand.names.get(site.index)
-        if name and "…" not in name and parsed(name) is not None:
+        if name and "…" not in name and parsed(name) is not None and not calls(parsed(name)):
             found.append(f"{name}.device")
         found += [f"{each}.device" for each in computed_from(operand.raw, site, device)]
         owner = called_owner(failure, site, operand)
@@ -74,6 +74,11 @@ def of_operand(failure, site, device):
             found.insert(0, f"next({owner}.parameters()).device")
     found = [each for each in dict.fromkeys(found) if len(each) < 60]
     return sorted(found, key=lambda text: ("[" in text, text.count(".") > 3))
+
+
+def calls(node):
+    """Does it call anything? A model, or what draws or reads, is not asked a second time for its device."""
+    return any(isinstance(each, ast.Call) for each in ast.walk(node))
 
 
 def of_state(failure, site, device):

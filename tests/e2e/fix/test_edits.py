@@ -781,3 +781,10 @@ def test_no_device_is_given_to_what_a_loader_calls(tmp_path):
     found = asked(tmp_path, [(path, used, "run")], [operand("x", "cuda:0"), mask])
     assert "print(x * mask.to(x.device))" in codes(found, "move-at-use")
     assert [each["code"] for each in found if each["line"] == made] == []
+
+
+def test_nothing_is_called_a_second_time_for_its_device(tmp_path):
+    path = program(tmp_path, "def run(self):\n    return self.embed(draw(3))\n")
+    weight = operand("self.embed.weight", "cuda:1", role="parameter", is_parameter=True)
+    found = asked(tmp_path, [(path, line_with(path, "draw"), "run")], [operand("draw(3)", "cuda:0"), weight])
+    assert [each["code"] for each in found if each["code"].count("draw(3)") > 1] == []
