@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <initializer_list>
 #include <vector>
 
@@ -22,6 +23,18 @@ extern "C" CUresult devtrace_sim_library_launch(const char* name, CUstream strea
 extern "C" CUresult devtrace_sim_library_work(const char* name, CUcontext context, CUstream stream,
                                               const void* const* memory, size_t count, size_t leading_on,
                                               size_t written);
+// The same, computed: `compute(data)` when the stream comes to it, at each replay where it is captured. Not called for
+// what belongs to an operator of PyTorch's, or where nothing is computed at all. `drop(data)` when it will not come
+// again.
+extern "C" CUresult devtrace_sim_library_calculate(const char* name, CUcontext context, CUstream stream,
+                                                   const void* const* memory, size_t count, size_t leading_on,
+                                                   size_t written, void (*compute)(void*), void (*drop)(void*),
+                                                   void* data);
+// Whether a calculation that is submitted now will be computed.
+extern "C" int devtrace_sim_library_calculates();
+// Of the calculation that the calling thread does: whether its device reaches all of the memory. If not, that is error
+// 700 and a line, and nothing more may be read or written. What it writes is as computed as all that it has read.
+extern "C" int devtrace_sim_library_reach(const void* memory, size_t bytes, int writes);
 // Work of a library that writes to `memory` and is computed: `compute(data)` when the stream comes to it, at each
 // replay where it is captured. `drop(data)` when it will not come again. Where a kernel could not reach the memory it
 // faults.
@@ -79,5 +92,25 @@ bool launch(const char* name, const void* handle);
 bool launch(const char* name, const void* handle, const Memory& memory);
 bool launch_in_current(const char* name, const void* handle, const Memory& memory);
 void succeed(int* info, long long count);
+
+// The same, and `work` is done when the stream comes to it: it asks for all that it reads and writes by reads() and
+// writes(). Where it is not computed the launch is recorded.
+bool calculate(const char* name, const void* handle, const Memory& memory, std::function<void()> work);
+bool calculate_in_current(const char* name, const void* handle, const Memory& memory, std::function<void()> work);
+// The same on any stream of a context; none: the current one.
+bool calculate(const char* name, CUcontext context, CUstream stream, const Memory& memory, std::function<void()> work);
+// Whether it will be computed: if not, codes of results have to be set at once, by succeed().
+bool calculates();
+// At once, when these devices have done what they have: on memory of the host and of all of them.
+bool calculate_on(const std::vector<int>& devices, const char* name, const std::function<void()>& work);
+// In the device's own context.
+bool on_device(int device, const std::function<bool()>& work);
+// Within such work: the memory is reached, or the work ends here, as a kernel does.
+void reads(const void* memory, size_t bytes);
+void writes(const void* memory, size_t bytes);
+// The work ends here.
+[[noreturn]] void give_up();
+// Until the handle's stream has done all of its work. Not while it is captured.
+bool wait(const void* handle);
 
 }  // namespace devtrace::simulate::library

@@ -1,16 +1,14 @@
-// cuBLAS: handles and modes are kept; the many functions that compute are generated (tools/library.py), accepted and
-// recorded.
-#include "simulate/common/library.h"
+// cuBLAS: handles and modes are kept; the many functions that compute are generated (tools/library.py), and computed
+// where computed.h has them.
+#include "simulate/cublas/call.h"
 #pragma GCC visibility push(default)
 #include <cublasLt.h>
-#include <cublas_v2.h>
 #pragma GCC visibility pop
 
 namespace lib = devtrace::simulate::library;
+using namespace devtrace::simulate::cublas;
 
 namespace {
-
-enum Mode { kPointer, kMath, kAtomics, kSmCount };
 
 cublasStatus_t get(cublasHandle_t handle, Mode mode, int* value) {
   if (!lib::alive(handle)) return CUBLAS_STATUS_NOT_INITIALIZED;

@@ -158,32 +158,6 @@ extern "C" __attribute__((visibility("default"))) CUresult devtrace_sim_library_
   return library_launch(name, stream);
 }
 
-extern "C" __attribute__((visibility("default"))) CUresult devtrace_sim_library_work(const char* name,
-                                                                                     CUcontext context, CUstream handle,
-                                                                                     const void* const* memory,
-                                                                                     size_t count, size_t leading_on,
-                                                                                     size_t written) {
-  if (context && !simulate::push_current(context)) return CUDA_ERROR_INVALID_CONTEXT;
-  const CUresult result = [&] {
-    CUstream stream;
-    TRY(simulate::resolve(handle, &stream));
-    REQUIRE_CONTEXT(own);
-    if (context && stream->context->device != own->device) return CUDA_ERROR_INVALID_HANDLE;
-    simulate::Operation operation;
-    operation.type = CU_GRAPH_NODE_TYPE_KERNEL;
-    operation.library = name;
-    for (size_t i = 0; i < count; ++i) {
-      if (!memory[i]) continue;
-      operation.touched.push_back(reinterpret_cast<CUdeviceptr>(memory[i]));
-      operation.written += i + written >= count;
-      operation.leading_on += i + written < count && i + written + leading_on >= count;
-    }
-    return simulate::submit(stream, std::move(operation));
-  }();
-  if (context) simulate::pop_current();
-  return result;
-}
-
 namespace {
 
 // What a library's kernel has for parameters as far as it is simulated: the memory that it writes to and reads.

@@ -1,32 +1,56 @@
 // cuSPARSE: handles keep their stream and mode, matrices their size; what computes is generated (tools/library.py).
-#include "simulate/common/library.h"
-#pragma GCC visibility push(default)
-#include <cusparse.h>
-#pragma GCC visibility pop
+#include "simulate/cusparse/matrix.h"
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
 namespace lib = devtrace::simulate::library;
 
 namespace {
 
-// Of a handle.
-enum Mode { kPointer };
-// Of a sparse matrix.
-enum Number { kRows, kColumns, kNonZeros };
+using namespace devtrace::simulate::cusparse;
+
 // Of a legacy matrix descriptor.
-enum Kind { kType, kFill, kDiagonal, kBase };
+enum LegacyKind { kType, kFill, kDiagonal, kBase };
+
+struct Types {
+  int format, offsets, indices, base, values;
+};
 
 template <typename Descriptor>
 cusparseStatus_t create_matrix(Descriptor* descriptor, int64_t rows, int64_t columns, int64_t non_zeros,
-                               std::initializer_list<const void*> memory) {
+                               std::initializer_list<const void*> memory, Types types) {
   if (!descriptor) return CUSPARSE_STATUS_INVALID_VALUE;
   lib::Object* made = lib::make();
   if (!made) return CUSPARSE_STATUS_NOT_INITIALIZED;
   made->numbers[kRows] = static_cast<size_t>(rows);
   made->numbers[kColumns] = static_cast<size_t>(columns);
   made->numbers[kNonZeros] = static_cast<size_t>(non_zeros);
+  const auto set_mode = [&](int mode, int value) { made->modes[mode] = value; };
+  set_mode(kFormat, types.format), set_mode(kOffsetType, types.offsets), set_mode(kIndexType, types.indices);
+  set_mode(kIndexBase, types.base), set_mode(kValueType, types.values);
   made->describe(memory);
   *descriptor = reinterpret_cast<Descriptor>(made);
+  return CUSPARSE_STATUS_SUCCESS;
+}
+
+struct Shape {
+  int64_t rows, columns, stride;
+};
+
+template <typename Descriptor>
+cusparseStatus_t create_dense(Descriptor* descriptor, Shape shape, const void* values, cudaDataType type, int order) {
+  if (shape.stride < (order == CUSPARSE_ORDER_ROW ? shape.columns : shape.rows)) return CUSPARSE_STATUS_INVALID_VALUE;
+  const cusparseStatus_t status =
+      create_matrix(descriptor, shape.rows, shape.columns, 0, {values}, {kDense, 0, 0, 0, type});
+  if (status) return status;
+  lib::object(*descriptor)->numbers[kStride] = static_cast<size_t>(shape.stride);
+  lib::object(*descriptor)->modes[kOrder] = order;
+  return status;
+}
+
+cusparseStatus_t get_values(const void* descriptor, void** values) {
+  if (!lib::alive(descriptor)) return CUSPARSE_STATUS_NOT_INITIALIZED;
+  if (!values) return CUSPARSE_STATUS_INVALID_VALUE;
+  *values = lib::object(descriptor)->pointers[0];
   return CUSPARSE_STATUS_SUCCESS;
 }
 
@@ -128,29 +152,61 @@ cusparseIndexBase_t CUSPARSEAPI cusparseGetMatIndexBase(const cusparseMatDescr_t
   return static_cast<cusparseIndexBase_t>(get(d, kBase));
 }
 
-cusparseStatus_t CUSPARSEAPI cusparseCreateCsr(cusparseSpMatDescr_t* d, int64_t rows, int64_t columns,
-                                               int64_t non_zeros, void* offsets, void* indices, void* values,
-                                               cusparseIndexType_t, cusparseIndexType_t, cusparseIndexBase_t,
-                                               cudaDataType) {
-  return create_matrix(d, rows, columns, non_zeros, {offsets, indices, values});
-}
-cusparseStatus_t CUSPARSEAPI cusparseCreateConstCsr(cusparseConstSpMatDescr_t* d, int64_t rows, int64_t columns,
-                                                    int64_t non_zeros, const void* offsets, const void* indices,
-                                                    const void* values, cusparseIndexType_t, cusparseIndexType_t,
-                                                    cusparseIndexBase_t, cudaDataType) {
-  return create_matrix(d, rows, columns, non_zeros, {offsets, indices, values});
-}
-cusparseStatus_t CUSPARSEAPI cusparseCreateCsc(cusparseSpMatDescr_t* d, int64_t rows, int64_t columns,
-                                               int64_t non_zeros, void* offsets, void* indices, void* values,
-                                               cusparseIndexType_t, cusparseIndexType_t, cusparseIndexBase_t,
-                                               cudaDataType) {
-  return create_matrix(d, rows, columns, non_zeros, {offsets, indices, values});
-}
+// By rows, by columns, and by coordinates; and of memory that is only read.
+#define CREATE_COMPRESSED(name, format, Descriptor, Pointer)                                                         \
+  cusparseStatus_t CUSPARSEAPI cusparseCreate##name(Descriptor* d, int64_t rows, int64_t columns, int64_t non_zeros, \
+                                                    Pointer offsets, Pointer indices, Pointer values,                \
+                                                    cusparseIndexType_t offset_type, cusparseIndexType_t index_type, \
+                                                    cusparseIndexBase_t base, cudaDataType type) {                   \
+    return create_matrix(d, rows, columns, non_zeros, {offsets, indices, values},                                    \
+                         {CUSPARSE_FORMAT_##format, offset_type, index_type, base, type});                           \
+  }
+CREATE_COMPRESSED(Csr, CSR, cusparseSpMatDescr_t, void*)
+CREATE_COMPRESSED(ConstCsr, CSR, cusparseConstSpMatDescr_t, const void*)
+CREATE_COMPRESSED(Csc, CSC, cusparseSpMatDescr_t, void*)
+CREATE_COMPRESSED(ConstCsc, CSC, cusparseConstSpMatDescr_t, const void*)
+#undef CREATE_COMPRESSED
 cusparseStatus_t CUSPARSEAPI cusparseCreateCoo(cusparseSpMatDescr_t* d, int64_t rows, int64_t columns,
-                                               int64_t non_zeros, void* offsets, void* indices, void* values,
-                                               cusparseIndexType_t, cusparseIndexBase_t, cudaDataType) {
-  return create_matrix(d, rows, columns, non_zeros, {offsets, indices, values});
+                                               int64_t non_zeros, void* row_indices, void* indices, void* values,
+                                               cusparseIndexType_t index_type, cusparseIndexBase_t base,
+                                               cudaDataType type) {
+  return create_matrix(d, rows, columns, non_zeros, {row_indices, indices, values},
+                       {CUSPARSE_FORMAT_COO, index_type, index_type, base, type});
 }
+cusparseStatus_t CUSPARSEAPI cusparseCreateConstCoo(cusparseConstSpMatDescr_t* d, int64_t rows, int64_t columns,
+                                                    int64_t non_zeros, const void* row_indices, const void* indices,
+                                                    const void* values, cusparseIndexType_t index_type,
+                                                    cusparseIndexBase_t base, cudaDataType type) {
+  return create_matrix(d, rows, columns, non_zeros, {row_indices, indices, values},
+                       {CUSPARSE_FORMAT_COO, index_type, index_type, base, type});
+}
+cusparseStatus_t CUSPARSEAPI cusparseSpMatSetValues(cusparseSpMatDescr_t d, void* values) {
+  if (!lib::alive(d)) return CUSPARSE_STATUS_NOT_INITIALIZED;
+  lib::object(d)->pointers[kValues] = values;
+  return CUSPARSE_STATUS_SUCCESS;
+}
+
+// Vectors are dense matrices of one column.
+#define CREATE_DENSE(kind, Descriptor, Pointer)                                                                    \
+  cusparseStatus_t CUSPARSEAPI cusparseCreate##kind##Vec(Descriptor##VecDescr_t* d, int64_t size, Pointer values,  \
+                                                         cudaDataType type) {                                      \
+    return create_dense(d, {size, 1, std::max<int64_t>(1, size)}, values, type, CUSPARSE_ORDER_COL);               \
+  }                                                                                                                \
+  cusparseStatus_t CUSPARSEAPI cusparseCreate##kind##Mat(Descriptor##MatDescr_t* d, int64_t rows, int64_t columns, \
+                                                         int64_t stride, Pointer values, cudaDataType type,        \
+                                                         cusparseOrder_t order) {                                  \
+    return create_dense(d, {rows, columns, stride}, values, type, order);                                          \
+  }
+CREATE_DENSE(Dn, cusparseDn, void*)
+CREATE_DENSE(ConstDn, cusparseConstDn, const void*)
+#undef CREATE_DENSE
+cusparseStatus_t CUSPARSEAPI cusparseDnVecGetValues(cusparseDnVecDescr_t d, void** values) {
+  return get_values(d, values);
+}
+cusparseStatus_t CUSPARSEAPI cusparseDnMatGetValues(cusparseDnMatDescr_t d, void** values) {
+  return get_values(d, values);
+}
+
 cusparseStatus_t CUSPARSEAPI cusparseSpMatGetSize(cusparseConstSpMatDescr_t d, int64_t* rows, int64_t* columns,
                                                   int64_t* non_zeros) {
   if (!lib::alive(d)) return CUSPARSE_STATUS_NOT_INITIALIZED;

@@ -122,6 +122,12 @@ bool is_illegal(const Operation& op, const Function& f) {
                                 : illegal_address(op.context, f, grid, op.arguments);
 }
 
+// Of a library's kernel: whether it was given what its device does not reach, which is an error of the context.
+void find_unreachable(const Operation& op) {
+  for (const CUdeviceptr address : op.touched)
+    if (is_unreachable(op.context, address)) op.context->sticky = CUDA_ERROR_ILLEGAL_ADDRESS;
+}
+
 // Counts the launch, and faults where hardware would. The launch itself succeeds: the error is the context's, for later
 // calls to find.
 CUresult run_kernel(Operation& op) {
@@ -129,8 +135,7 @@ CUresult run_kernel(Operation& op) {
   Function* f = op.kernel.func ? function_of(op.kernel.func) : nullptr;  // null: a mathematics library's
   if (op.kept ? f && may_compute(op, *f) : take_effect(op)) return CUDA_SUCCESS;
   if (!f) {
-    for (const CUdeviceptr address : op.touched)
-      if (is_unreachable(op.context, address)) op.context->sticky = CUDA_ERROR_ILLEGAL_ADDRESS;
+    find_unreachable(op);
     return CUDA_SUCCESS;
   }
   if (is_illegal(op, *f))
@@ -315,6 +320,11 @@ bool take_kernel_s_effect(const Operation& op) {
   if (f && may_compute(op, *f)) {
     if (op.context->sticky || compute_kernel(op, *f)) return true;
     values::not_computed_kernel(f->name, why_not_computed(*f));
+  }
+  if (op.library && op.compute) {
+    find_unreachable(op);
+    if (!op.context->sticky) op.compute(op.compute_data.get());
+    return true;
   }
   if (op.in_operator || op.compute) return false;
   if (f)

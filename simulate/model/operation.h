@@ -37,8 +37,9 @@ struct Operation {
   int (*ready)(void*) = nullptr;
   void (*compute)(void*) = nullptr;  // does a library's kernel, with what follows
   std::shared_ptr<void> compute_data = {};
-  // Of a library's kernel that nobody computes: the function, and the memory that it works on. At the end of that
-  // stands what it writes to, in front of this tables of pointers to such memory.
+  // Of a library's kernel that nobody computes, or that is computed by what the library means: the function, and the
+  // memory that it works on. At the end of that stands what it writes to, in front of this tables of pointers to such
+  // memory.
   const char* library = nullptr;
   std::vector<CUdeviceptr> touched = {};
   size_t written = 0, leading_on = 0;

@@ -19,14 +19,55 @@ SET = "set"          # keep nothing, succeed
 SIZE = "size"        # a workspace is asked for: answer with a plausible size
 COMPUTE = "compute"  # work on the handle's stream
 
+# What is computed, a row each: the functions by their names, and the C++ function that is given the same parameters but for the handle. The
+# first row that fits counts.
+BLAS = [
+    (r"[SDCZ]scal|Csscal|Zdscal", "scal"), (r"ScalEx", "scal_ex"),
+    (r"[SDCZ]axpy", "axpy"), (r"AxpyEx", "axpy_ex"),
+    (r"[SDCZ]copy", "copy"), (r"CopyEx", "copy_ex"),
+    (r"[SDCZ]swap", "swap"), (r"SwapEx", "swap_ex"),
+    (r"[SD]dot|[CZ]dotu", "dot"), (r"[CZ]dotc", "dotc"), (r"DotEx", "dot_ex"), (r"DotcEx", "dotc_ex"),
+    (r"[SD]nrm2|Scnrm2|Dznrm2", "nrm2"), (r"Nrm2Ex", "nrm2_ex"),
+    (r"[SD]asum|Scasum|Dzasum", "asum"), (r"AsumEx", "asum_ex"),
+    (r"I[sdcz]amax", "amax"), (r"IamaxEx", "amax_ex"), (r"I[sdcz]amin", "amin"), (r"IaminEx", "amin_ex"),
+    (r"[SDCZ]rot|Csrot|Zdrot", "rot"), (r"RotEx", "rot_ex"),
+    (r"[SDCZ]rotg", "rotg"), (r"[SD]rotm", "rotm"), (r"[SD]rotmg", "rotmg"),
+    (r"[SDCZ]gemvBatched|(HSH|HSS|TST|TSS)gemvBatched", "gemv_batched"),
+    (r"[SDCZ]gemvStridedBatched|(HSH|HSS|TST|TSS)gemvStridedBatched", "gemv_strided"),
+    *((rf"[SDCZ]{name}", name) for name in ("gemv gbmv trmv trsv tpmv tpsv tbmv tbsv symv syr syr2 symm syrk syr2k syrkx trmm trsm geam dgmm "
+                                            "tpttr trttp").split()),
+    *((rf"[SD]{name}", name) for name in "spmv sbmv spr spr2".split()),
+    *((rf"[CZ]{name}", name) for name in "hemv hpmv hbmv her her2 hpr hpr2 hemm herk her2k herkx gerc".split()),
+    (r"[SD]ger|[CZ]geru", "ger"),
+    (r"[SDCZH]gemm|[CZ]gemm3m", "gemm"),
+    (r"[SDCZH]gemmBatched|[CZ]gemm3mBatched", "gemm_batched"),
+    (r"[SDCZH]gemmStridedBatched|[CZ]gemm3mStridedBatched", "gemm_strided"),
+    (r"SgemmEx|CgemmEx|Cgemm3mEx", "gemm_of_types"),
+    (r"GemmEx", "gemm_ex"), (r"GemmBatchedEx", "gemm_batched_ex"), (r"GemmStridedBatchedEx", "gemm_strided_ex"),
+    (r"[SDCZ]trsmBatched", "trsm_batched"),
+    *((rf"[SDCZ]{name}Batched", f"{name}_batched") for name in "getrf getri getrs matinv geqrf gels".split()),
+]
+
+SOLVER = [
+    *((rf"[SDCZ]{name}", name) for name in "getrf getrs potrf potrs potri geqrf gesvd gesvdj".split()),
+    (r"[SDCZ]potrfBatched", "potrf_batched"), (r"[SDCZ]potrsBatched", "potrs_batched"),
+    (r"[SD]orgqr|[CZ]ungqr", "orgqr"), (r"[SD]ormqr|[CZ]unmqr", "ormqr"),
+    (r"[SD]syevd|[CZ]heevd", "syevd"), (r"[SD]syevj|[CZ]heevj", "syevj"),
+    *((rf"X{name}", f"{name}_x") for name in "getrf getrs potrf potrs geqrf syevd gesvd".split()),
+]
+
+SPARSE = [(r"SpMV", "spmv"), (r"SpMM", "spmm"), (r"SpMV_preprocess|SpMM_preprocess", "preprocess")]
+
 LIBRARIES = {
     "cublas": {
         "headers": ["cublas_v2.h", "cublasXt.h"],
-        "parse": ["cublas_api.h"],
+        "parse": ["cublas_api.h", "cublasXt.h"],
         "status": "cublasStatus_t",
         "ok": "CUBLAS_STATUS_SUCCESS", "dead": "CUBLAS_STATUS_NOT_INITIALIZED", "failed": "CUBLAS_STATUS_EXECUTION_FAILED",
+        "computed": ("simulate/cublas/computed.h", "devtrace::simulate::cublas", [(rf"cublas(Xt)?({names})(_v2)?(_64)?", name) for names, name in BLAS]),
         "by_handle": True,  # work is done on the device of the handle, whichever is current
-        "rules": [(r"cublas\w*(Get|Set|Logger|Create|Destroy|Xt|Alloc|Free|Init|Shutdown)\w*", None), (r"cublas[A-Z]\w*", COMPUTE)],
+        "rules": [(r"cublas\w*(Get|Set|Logger|Create|Destroy|Alloc|Free|Init|Shutdown)\w*|cublasXt(DeviceSelect|MaxBoards|[SDCZ]spmm)", None),
+                  (r"cublas[A-Z]\w*", COMPUTE)],
     },
     "cublasLt": {
         "headers": ["cublasLt.h"],
@@ -36,6 +77,7 @@ LIBRARIES = {
     },
     "cusolver": {
         "headers": ["cusolverDn.h", "cusolverSp.h", "cusolverRf.h"],
+        "computed": ("simulate/cusolver/computed.h", "devtrace::simulate::cusolver", [(rf"cusolverDn({names})", name) for names, name in SOLVER]),
         "status": "cusolverStatus_t",
         "ok": "CUSOLVER_STATUS_SUCCESS", "dead": "CUSOLVER_STATUS_NOT_INITIALIZED", "failed": "CUSOLVER_STATUS_EXECUTION_FAILED",
         "rules": [
@@ -50,6 +92,7 @@ LIBRARIES = {
     },
     "cusparse": {
         "headers": ["cusparse.h"],
+        "computed": ("simulate/cusparse/computed.h", "devtrace::simulate::cusparse", [(rf"cusparse({names})", name) for names, name in SPARSE]),
         "status": "cusparseStatus_t",
         "ok": "CUSPARSE_STATUS_SUCCESS", "dead": "CUSPARSE_STATUS_NOT_INITIALIZED", "failed": "CUSPARSE_STATUS_EXECUTION_FAILED",
         "rules": [
@@ -115,6 +158,12 @@ def memory_of(function, parameters, by_handle):
     return lines, f'{"lib::launch" if by_handle else "lib::launch_in_current"}("{function}", {name_of(parameters[0])}, memory)'
 
 
+def computed(library, function):
+    """The C++ function that computes it; none."""
+    _, namespace, rows = library.get("computed", (None, "", []))
+    return next((f"{namespace}::{name}" for pattern, name in rows if re.fullmatch(pattern, function)), None)
+
+
 def body(library, function, rule, parameters):
     ok, dead, failed = library["ok"], library["dead"], library["failed"]
     names = [name_of(p) for p in parameters]
@@ -139,6 +188,9 @@ def body(library, function, rule, parameters):
             if rule == COMPUTE:
                 gathered, call = memory_of(function, parameters, library.get("by_handle"))
                 lines += gathered
+                if computes := computed(library, function):
+                    call = f'{computes.rpartition("::")[0]}::Call{{"{function}", {names[0]}, std::move(memory){", true" if "Xt" in function else ""}}}'
+                    return "\n".join([*lines, f"  return {computes}({', '.join([call, *names[1:]])});"])
                 lines.append(f"  if ({call}) return {failed};")
         if rule in (SIZE, COMPUTE):
             for parameter, name in zip(parameters, names):
@@ -171,7 +223,9 @@ def main():
     done = implemented(options.objects)
     out = ["// Generated by simulate/tools/library.py.", '#include "simulate/common/library.h"', "#pragma GCC visibility push(default)"]
     out += [f"#include <{h}>" for h in library["headers"]]
-    out += ["#pragma GCC visibility pop", "#include <type_traits>", '#pragma GCC diagnostic ignored "-Wunused-parameter"',
+    out += ["#pragma GCC visibility pop", "#include <type_traits>", "#include <utility>"]
+    out += [f'#include "{library["computed"][0]}"'] if "computed" in library else []
+    out += [ '#pragma GCC diagnostic ignored "-Wunused-parameter"',
             '#pragma GCC diagnostic ignored "-Wdeprecated-declarations"', "namespace lib = devtrace::simulate::library;",
             "// Elements or bytes, as the library counts: enough to be allocated, too small to matter.",
             "[[maybe_unused]] static constexpr int kWorkspace = 1024;", 'extern "C" {']

@@ -38,7 +38,7 @@ void keep_work(Operation& operation) {
   }
   const bool copies = operation.type == CU_GRAPH_NODE_TYPE_MEMCPY || operation.type == CU_GRAPH_NODE_TYPE_MEMSET;
   const bool calls = operation.type == CU_GRAPH_NODE_TYPE_HOST;
-  const bool launches = operation.type == CU_GRAPH_NODE_TYPE_KERNEL && !operation.compute;
+  const bool launches = operation.type == CU_GRAPH_NODE_TYPE_KERNEL && (!operation.compute || operation.library);
   if (!copies && !calls && !launches) return;
   if (copies ? operation.copies_suppressed : operation.in_operator) return;
   keep([operation] { take_effect(operation); });

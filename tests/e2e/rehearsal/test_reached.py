@@ -88,7 +88,7 @@ def test_a_kernel_that_was_not_given_what_it_writes_to(program, tmp_path, number
     assert strict.code == 65 and strict.out == ("" if of_in else "other 1 in 1"), strict.err
 
 
-# Beside PyTorch's operators, whose results are computed.
+# Functions that nobody computes, beside PyTorch's operators.
 LIBRARIES = """
 import ctypes, torch
 h, P, L = ctypes.c_void_p(), ctypes.c_void_p, ctypes.c_int64
@@ -96,25 +96,27 @@ def pointer(x): return P(x.data_ptr())
 x, y, kept = (torch.ones(4, device="cuda") for _ in range(3))
 sparse = ctypes.CDLL("libcusparse.so.12")
 assert sparse.cusparseCreate(ctypes.byref(h)) == 0
-vx, vy, m, one = P(), P(), P(), ctypes.c_float(1)
+vx, vy, m, plan, one = P(), P(), P(), P(), ctypes.c_float(1)
 rows, columns = torch.arange(5, device="cuda", dtype=torch.int32), torch.arange(4, device="cuda", dtype=torch.int32)
 assert sparse.cusparseCreateConstCsr(ctypes.byref(m), L(4), L(4), L(4), pointer(rows), pointer(columns), pointer(kept), 2, 2, 0, 0) == 0
 assert sparse.cusparseCreateConstDnVec(ctypes.byref(vx), L(4), pointer(x), 0) == 0
 assert sparse.cusparseCreateDnVec(ctypes.byref(vy), L(4), pointer(y), 0) == 0
-assert sparse.cusparseSpMV(h, 0, ctypes.byref(one), m, vx, ctypes.byref(one), vy, 0, 0, None) == 0
+assert sparse.cusparseSpSV_createDescr(ctypes.byref(plan)) == 0
+assert sparse.cusparseSpSV_solve(h, 0, ctypes.byref(one), m, vx, vy, 0, 0, plan) == 0
 print(x.tolist(), kept.tolist(), rows.tolist())
 print(y.tolist())
 a, b, c, table = torch.ones(2, 2, device="cuda"), torch.ones(2, 2, device="cuda"), torch.ones(2, 2, device="cuda"), None
 blas = ctypes.CDLL("libcublas.so.13")
 assert blas.cublasCreate_v2(ctypes.byref(h)) == 0
 ins, outs = (torch.tensor([t.data_ptr()], device="cuda") for t in (a, c))
-assert blas.cublasSgemmBatched(h, 0, 0, 2, 2, 2, ctypes.byref(one), pointer(ins), 2, pointer(ins), 2, ctypes.byref(one), pointer(outs), 2, 1) == 0
+no, two, single = (ctypes.byref(ctypes.c_int(value)) for value in (0, 2, 1))
+assert blas.cublasSgemmGroupedBatched(h, no, no, two, two, two, ctypes.byref(one), pointer(ins), two, pointer(ins), two, ctypes.byref(one), pointer(outs), two, 1, single) == 0
 print(a.tolist(), b.tolist())
 print(c.tolist())
 solver = ctypes.CDLL("libcusolver.so.12")
 assert solver.cusolverDnCreate(ctypes.byref(h)) == 0
 work, info, d = torch.ones(1024, device="cuda"), torch.ones(1, dtype=torch.int32, device="cuda"), torch.eye(2, device="cuda")
-assert solver.cusolverDnSpotrf(h, 0, 2, pointer(d), 2, pointer(work), 1024, pointer(info)) == 0
+assert solver.cusolverDnSsytrf(h, 0, 2, pointer(d), 2, None, pointer(work), 1024, pointer(info)) == 0
 print(info.tolist())
 print(d.tolist())
 """
@@ -127,5 +129,5 @@ def test_what_descriptors_of_libraries_lead_to(tmp_path):
     lines = LIBRARIES.split("\n")
     told = re.findall(r"program.py:(\d+): the host reads what kernel (\w+) (.*), which", outcome.err)
     assert [(lines[int(at) - 1], name, how) for at, name, how in told] == [
-        ("print(y.tolist())", "cusparseSpMV", SHOULD), ("print(c.tolist())", "cublasSgemmBatched", MAY), ("print(d.tolist())", "cusolverDnSpotrf", SHOULD)
+        ("print(y.tolist())", "cusparseSpSV_solve", SHOULD), ("print(c.tolist())", "cublasSgemmGroupedBatched", MAY), ("print(d.tolist())", "cusolverDnSsytrf", SHOULD)
     ], outcome.err  # fmt: skip

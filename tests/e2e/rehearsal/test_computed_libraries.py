@@ -1,0 +1,84 @@
+"""CUDA's mathematics libraries in a rehearsal: their functions are computed, by what they mean, in the order of their streams.
+
+The programs call the libraries by ctypes and set each result against numpy's.
+"""
+
+import sys
+
+import pytest
+from conftest import DEVTRACE, TOP, environment, execute
+
+FOLDER = TOP / "tests/e2e/rehearsal"
+HELPERS = {"PYTHONPATH": str(TOP / "tests/helpers")}
+
+
+def rehearsed(folder, program, *options, **more):
+    return execute([DEVTRACE, "rehearse", "--gpus", 2, *options, "--", sys.executable, program], folder, environment(None, {**HELPERS, **more}))
+
+
+@pytest.mark.parametrize("options", [(), ("--async", 3)], ids=["at once", "behind the host"])
+@pytest.mark.parametrize("library", ["blas", "fft", "solver"])
+def test_every_function_gives_what_numpy_gives(tmp_path, library, options):
+    outcome = rehearsed(tmp_path, FOLDER / f"{library}_program.py", *options)
+    assert (outcome.code, outcome.out) == (0, "done\n"), outcome.out + outcome.err
+    assert "not computed" not in outcome.err and outcome.findings == [], outcome.err
+
+
+PRELUDE = """
+import ctypes
+import numpy as np
+from device_arrays import Array, Library, runtime
+blas = Library("libcublas.so.13")
+handle = blas.handle("cublasCreate_v2")
+x, y = Array(np.ones(8, np.float32)), Array(np.ones(8, np.float32))
+"""
+
+
+def outcome_of(tmp_path, program, *options):
+    (tmp_path / "program.py").write_text(PRELUDE + program)
+    return rehearsed(tmp_path, tmp_path / "program.py", *options)
+
+
+def test_a_vector_that_goes_over_its_block_is_error_700(tmp_path):
+    outcome = outcome_of(tmp_path, """
+print(blas.status("cublasSscal_v2", handle, 9, np.float32(2), x, 1), runtime.status("cudaDeviceSynchronize"))
+""")
+    assert outcome.out == "0 700\n", outcome.err
+    assert "devtrace: cublasSscal_v2 on device 0: illegal address: reads 36 bytes up to" in outcome.err and "behind a block of 32" in outcome.err
+
+
+def test_work_is_done_in_the_streams_order(tmp_path):
+    """What is enqueued behind it sees it, and a graph does it again at each replay."""
+    outcome = outcome_of(tmp_path, """
+stream, graph, runnable = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+runtime.cudaStreamCreate(ctypes.byref(stream))
+blas.cublasSetStream_v2(handle, stream)
+runtime.cudaStreamBeginCapture(stream, 0)
+blas.cublasSscal_v2(handle, 8, np.float32(3), x, 1)
+blas.cublasSaxpy_v2(handle, 8, np.float32(1), x, 1, y, 1)
+runtime.cudaStreamEndCapture(stream, ctypes.byref(graph))
+print(x.get()[0])
+runtime.cudaGraphInstantiate(ctypes.byref(runnable), graph, ctypes.c_ulonglong(0))
+for _ in range(3):
+    runtime.cudaGraphLaunch(runnable, stream)
+runtime.cudaStreamSynchronize(stream)
+print(x.get()[0], y.get()[0])
+""", "--async", 1)
+    assert outcome.out.split() == ["1.0", "27.0", "40.0"], outcome.out + outcome.err
+
+
+def test_what_nobody_computed_is_not_computed_behind_it_either(tmp_path):
+    """cublasRotmEx is recorded, and what axpy makes of it is told where the host reads it."""
+    outcome = outcome_of(tmp_path, """
+blas.cublasRotmEx(handle, 8, x, 0, 1, y, 0, 1, np.zeros(5, np.float32), 0, 0)
+z = Array(np.ones(8, np.float32))
+blas.cublasSaxpy_v2(handle, 8, np.float32(1), x, 1, z, 1)
+z.get()
+""")
+    assert outcome.code == 0 and "the host reads what kernel cublasRotmEx should have written" in outcome.err, outcome.err
+    assert "kernel cublasRotmEx (launches: 1)" in outcome.err and "kernel cublasSaxpy" not in outcome.err
+
+
+def test_without_values_nothing_is_computed(tmp_path):
+    outcome = outcome_of(tmp_path, "blas.cublasSscal_v2(handle, 8, np.float32(3), x, 1)\nprint(x.get()[0])\n", "--no-values")
+    assert outcome.out == "1.0\n", outcome.out + outcome.err
