@@ -18,6 +18,7 @@
 #include "tracker/launch/library_check.h"
 #include "tracker/log/log.h"
 #include "tracker/memory/device_history.h"
+#include "tracker/memory/library_descriptors.h"
 #include "tracker/memory/library_handles.h"
 #include "tracker/memory/live_memory.h"
 #include "tracker/memory/peer_access.h"
@@ -168,6 +169,18 @@ void library_handle_made(LibraryHandle handle, const char* function) {
 
 void library_handle_gone(LibraryHandle handle) {
   memory::library_handles::gone(handle);
+}
+
+void descriptor_made(const void* descriptor, const void* const* memory, size_t count) {
+  if (options().launches) memory::library_descriptors::made(reinterpret_cast<uintptr_t>(descriptor), memory, count);
+}
+
+void descriptor_changed(const void* descriptor, const void* const* memory, size_t count) {
+  memory::library_descriptors::changed(reinterpret_cast<uintptr_t>(descriptor), memory, count);
+}
+
+void descriptor_gone(const void* descriptor) {
+  memory::library_descriptors::gone(reinterpret_cast<uintptr_t>(descriptor));
 }
 
 HandleKnown library_called(const LibraryCall& call) {

@@ -67,6 +67,12 @@ void launch_refused(const Launch& launch);
 void library_handle_made(LibraryHandle handle, const char* function);
 void library_handle_gone(LibraryHandle handle);
 
+// A mathematics library made a descriptor of a vector or matrix that stands for so much memory, the values last. Its
+// last addresses are others now. It has ended.
+void descriptor_made(const void* descriptor, const void* const* memory, size_t count);
+void descriptor_changed(const void* descriptor, const void* const* memory, size_t count);
+void descriptor_gone(const void* descriptor);
+
 // Hot. A function is about to be called that works by a handle. Where the answer is `told`, nothing is told of the
 // kernels that it launches, until it has returned.
 HandleKnown library_called(const LibraryCall& call);

@@ -16,6 +16,7 @@
 #include "tracker/launch/kernels.h"
 #include "tracker/log/log.h"
 #include "tracker/memory/device_history.h"
+#include "tracker/memory/library_descriptors.h"
 #include "tracker/memory/library_handles.h"
 #include "tracker/memory/ownership.h"
 #include "tracker/memory/pointer_tables.h"
@@ -73,6 +74,7 @@ constexpr HeldOverFork kOrder[] = {
     {memory::provenance::before_fork, in_both<memory::provenance::after_fork>},
     {memory::pooled_memory::before_fork, in_both<memory::pooled_memory::after_fork>},
     {memory::library_handles::before_fork, in_both<memory::library_handles::after_fork>},
+    {memory::library_descriptors::before_fork, in_both<memory::library_descriptors::after_fork>},
     {memory::pointer_tables::before_fork, in_both<memory::pointer_tables::after_fork>},
     {stacks::before_fork, in_both<stacks::after_fork>},
     {refusals::recent_messages::before_fork, refusals::recent_messages::after_fork},
@@ -101,6 +103,7 @@ void attached() {
   memory::provenance::forget_all();
   memory::pooled_memory::forget_all();
   memory::library_handles::forget_all();
+  memory::library_descriptors::forget_all();
   memory::pointer_tables::forget_all();
   launch::kernels::forget_all();
   process_start::note_attached();

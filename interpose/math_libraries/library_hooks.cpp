@@ -112,6 +112,26 @@ const void* address_in(const Argument& argument) {
     return nullptr;
 }
 
+// cuSPARSE's descriptors of vectors and matrices, constant ones too.
+template <class Argument>
+constexpr bool kDescribes = [] {
+  using Described = std::remove_const_t<std::remove_pointer_t<Argument>>;
+  return std::is_pointer_v<Argument> &&
+         (std::is_same_v<Described, cusparseSpVecDescr> || std::is_same_v<Described, cusparseSpMatDescr> ||
+          std::is_same_v<Described, cusparseDnVecDescr> || std::is_same_v<Described, cusparseDnMatDescr>);
+}();
+
+// Of those of the arguments that are addresses.
+template <class... Arguments>
+size_t addresses_in(const void** found, const Arguments&... arguments) {
+  size_t count = 0;
+  const auto add = [&](const auto& argument) {
+    if constexpr (std::is_pointer_v<std::remove_cvref_t<decltype(argument)>>) found[count++] = argument;
+  };
+  (add(arguments), ...);
+  return count;
+}
+
 constinit LazySymbol<decltype(&::cublasGetStream_v2)> cublas_stream("libcublas.so", "cublasGetStream_v2");
 
 events::StreamOfHandle stream_of_cublas(events::LibraryHandle handle) {
@@ -171,17 +191,67 @@ struct Ends<kSymbol, Result (*)(Handle)> {
 };
 
 template <Symbol kSymbol, class Function>
+struct Describes;
+template <Symbol kSymbol, class Result, class Descriptor, class... Rest>
+struct Describes<kSymbol, Result (*)(Descriptor*, Rest...)> {
+  static Result call(Descriptor* descriptor, Rest... rest) {
+    const auto original = function_for<kSymbol, Result, Descriptor*, Rest...>(__builtin_return_address(0));
+    if (!original) return kAbsent<Result>;
+    const Result result = original(descriptor, rest...);
+    const void* memory[sizeof...(Rest)];
+    const size_t count = addresses_in(memory, rest...);
+    if (static_cast<int>(result) == 0 && descriptor) events::descriptor_made(*descriptor, memory, count);
+    return result;
+  }
+};
+
+template <Symbol kSymbol, class Function>
+struct Redescribes;
+template <Symbol kSymbol, class Result, class Descriptor, class... Rest>
+struct Redescribes<kSymbol, Result (*)(Descriptor, Rest...)> {
+  static Result call(Descriptor descriptor, Rest... rest) {
+    const auto original = function_for<kSymbol, Result, Descriptor, Rest...>(__builtin_return_address(0));
+    if (!original) return kAbsent<Result>;
+    const Result result = original(descriptor, rest...);
+    const void* memory[sizeof...(Rest)];
+    const size_t count = addresses_in(memory, rest...);
+    if (static_cast<int>(result) == 0) events::descriptor_changed(descriptor, memory, count);
+    return result;
+  }
+};
+
+template <Symbol kSymbol, class Function>
+struct EndsDescription;
+template <Symbol kSymbol, class Result, class Descriptor>
+struct EndsDescription<kSymbol, Result (*)(Descriptor)> {
+  static Result call(Descriptor descriptor) {
+    events::descriptor_gone(descriptor);
+    const auto original = function_for<kSymbol, Result, Descriptor>(__builtin_return_address(0));
+    return original ? original(descriptor) : kAbsent<Result>;
+  }
+};
+
+template <Symbol kSymbol, class Function>
 struct Calls;
 template <Symbol kSymbol, class Result, class Handle, class... Rest>
 struct Calls<kSymbol, Result (*)(Handle, Rest...)> {
   static constexpr bool kCublas = std::is_same_v<Handle, cublasHandle_t>;  // cuBLASLt is given its stream
   static constexpr bool kCufft = std::is_same_v<Handle, cufftHandle>;
+  static constexpr uint64_t kDescriptors = [] {
+    uint64_t bits = 0, bit = 1;
+    ((bits |= kDescribes<Rest> ? bit : 0, bit <<= 1), ...);
+    return bits;
+  }();
 
   static Result call(Handle handle, Rest... rest) {
     const void* const caller = __builtin_return_address(0);
     const void* const arguments[] = {address_in(rest)...};
-    const events::LibraryCall call{kWritten<kSymbol>.data(), number_of(handle), arguments, sizeof...(Rest),
-                                   kCublas ? &stream_of_cublas : nullptr};
+    const events::LibraryCall call{kWritten<kSymbol>.data(),
+                                   number_of(handle),
+                                   arguments,
+                                   sizeof...(Rest),
+                                   kCublas ? &stream_of_cublas : nullptr,
+                                   kDescriptors};
     const events::HandleKnown known = events::library_called(call);
     // Whose handle nobody saw being made may be of a library that nobody has counted.
     if (known == events::HandleKnown::no) look_at_libraries(kSymbol, caller);
@@ -220,11 +290,17 @@ extern "C" __attribute__((visibility("hidden"), used)) void* const devtrace_libr
 #define LIBRARY_BINDS(library, symbol) INSTANCE(Binds, symbol)
 #define LIBRARY_ENDS(library, symbol) INSTANCE(Ends, symbol)
 #define LIBRARY_CALL(library, symbol) INSTANCE(Calls, symbol)
+#define LIBRARY_DESCRIBES(library, symbol) INSTANCE(Describes, symbol)
+#define LIBRARY_REDESCRIBES(library, symbol) INSTANCE(Redescribes, symbol)
+#define LIBRARY_ENDS_DESCRIPTION(library, symbol) INSTANCE(EndsDescription, symbol)
 #include "interpose/linking/library_hooks.inc"
 #undef LIBRARY_MAKES
 #undef LIBRARY_BINDS
 #undef LIBRARY_ENDS
 #undef LIBRARY_CALL
+#undef LIBRARY_DESCRIBES
+#undef LIBRARY_REDESCRIBES
+#undef LIBRARY_ENDS_DESCRIPTION
 };
 
 }  // namespace devtrace::interpose
@@ -236,6 +312,9 @@ extern "C" __attribute__((visibility("hidden"), used)) void* const devtrace_libr
 #define LIBRARY_BINDS SYMBOL
 #define LIBRARY_ENDS SYMBOL
 #define LIBRARY_CALL SYMBOL
+#define LIBRARY_DESCRIBES SYMBOL
+#define LIBRARY_REDESCRIBES SYMBOL
+#define LIBRARY_ENDS_DESCRIPTION SYMBOL
 #ifdef __x86_64__
 #define JUMP_TO_ROW "  jmp *(devtrace_library_hooks + 8 * devtrace_library_row)(%rip)\n"
 #else

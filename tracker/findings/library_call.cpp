@@ -51,6 +51,18 @@ finding::Operand memory_operand(const Pointer& pointer, const std::string& name,
   return operand;
 }
 
+// Of an argument that describes several pieces of memory the first one that lies elsewhere, or the first.
+std::vector<Pointer> one_each(const MisplacedLibraryCall& misplaced) {
+  std::vector<Pointer> all;
+  for (const Pointer& pointer : misplaced.pointers) {
+    if (all.empty() || all.back().argument != pointer.argument)
+      all.push_back(pointer);
+    else if (all.back().device == misplaced.device)
+      all.back() = pointer;
+  }
+  return all;
+}
+
 // The handle, and what it was given, each once.
 finding::List<finding::Operand> operands(const MisplacedLibraryCall& misplaced, bool handle_is_mismatched,
                                          const finding::Stack& callers, const SourceText& source) {
@@ -62,7 +74,7 @@ finding::List<finding::Operand> operands(const MisplacedLibraryCall& misplaced, 
   all[0].created = evidence::creation_of_handle(call.handle, source);
   all[0].mismatched = handle_is_mismatched;
   std::vector<uintptr_t> shown;
-  for (const Pointer& pointer : misplaced.pointers) {
+  for (const Pointer& pointer : one_each(misplaced)) {
     if (std::find(shown.begin(), shown.end(), pointer.address) != shown.end()) continue;  // given twice
     shown.push_back(pointer.address);
     if (misplaced.on_stream) {

@@ -43,6 +43,8 @@ struct LibraryCall {
   const void* const* arguments = nullptr;
   size_t count = 0;
   StreamOfHandle (*stream)(LibraryHandle) = nullptr;  // slow; null: the library does not say
+  // Which of them are descriptors of vectors or matrices: a bit each, the first one's the lowest.
+  uint64_t descriptors = 0;
 };
 
 // What is known of the handle of a call: nothing, which device is its own, or that the call is a finding.

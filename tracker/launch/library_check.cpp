@@ -2,6 +2,7 @@
 
 #include "tracker/base/thread_state.h"
 #include "tracker/findings/findings.h"
+#include "tracker/memory/library_descriptors.h"
 #include "tracker/memory/library_handles.h"
 #include "tracker/memory/untracked_memory.h"
 
@@ -17,10 +18,25 @@ uintptr_t number(const void* address) {
   return reinterpret_cast<uintptr_t>(address);
 }
 
+// Hot: visit(address, i) for the i-th argument, or for what it describes.
+template <class Visit>
+void for_each_address(const events::LibraryCall& call, const Visit& visit) {
+  for (size_t i = 0; i < call.count; ++i) {
+    const uintptr_t argument = number(call.arguments[i]);
+    memory::library_descriptors::Descriptor described;
+    if (i >= 64 || !(call.descriptors >> i & 1)) {
+      visit(argument, i);
+    } else if (memory::library_descriptors::find(argument, described)) {
+      for (const uint64_t address : described.addresses)
+        if (address) visit(static_cast<uintptr_t>(address), i);
+    }
+  }
+}
+
 // The devices that may be given all of the arguments.
 Table::Devices devices_of(const events::LibraryCall& call, const Table& table) {
   Table::Devices devices = Table::kAll;
-  for (size_t i = 0; i < call.count; ++i) devices &= table.of(number(call.arguments[i]));
+  for_each_address(call, [&](uintptr_t address, size_t) { devices &= table.of(address); });
   return devices;
 }
 
@@ -28,24 +44,24 @@ Table::Devices devices_of(const events::LibraryCall& call, const Table& table) {
 bool resolve_owners(MisplacedLibraryCall& misplaced) {
   const events::LibraryCall& call = misplaced.call;
   bool elsewhere = false;
-  for (size_t i = 0; i < call.count; ++i) {
-    const uintptr_t address = number(call.arguments[i]);
-    if (!memory::ownership::likely(address).known()) continue;
+  for_each_address(call, [&](uintptr_t address, size_t i) {
+    if (!memory::ownership::likely(address).known()) return;
     const auto extent = memory::ownership::extent_at(address);
-    if (!extent || extent->memory != memory::ownership::Memory::device) continue;
+    if (!extent || extent->memory != memory::ownership::Memory::device) return;
     const Device owner = memory::untracked_memory::owner_now(address, *extent, misplaced.device);
-    if (!owner.known()) continue;
+    if (!owner.known()) return;
     misplaced.pointers.push_back({address, owner, static_cast<uint16_t>(i + 1)});
     elsewhere = elsewhere || owner != misplaced.device;
-  }
+  });
   return elsewhere;
 }
 
 bool looked_closer(const events::LibraryCall& call, MisplacedLibraryCall& misplaced) {
   const ReentrancyGuard inside;
   unsigned questions = memory::untracked_memory::kQuestions;
-  for (size_t i = 0; i < call.count; ++i)
-    if (call.arguments[i]) memory::untracked_memory::learn(number(call.arguments[i]), questions);
+  for_each_address(call, [&](uintptr_t address, size_t) {
+    if (address) memory::untracked_memory::learn(address, questions);
+  });
   return !Table::has(devices_of(call, Table()), misplaced.device) && resolve_owners(misplaced);
 }
 

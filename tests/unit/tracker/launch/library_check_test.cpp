@@ -70,6 +70,30 @@ TEST_F(LibraryCalls, OnMemoryOfAnotherDevice) {
   EXPECT_EQ(findings::count(), before + 2);
 }
 
+// The first argument is a descriptor.
+TEST_F(LibraryCalls, OnMemoryThatADescriptorStandsFor) {
+  const int place = 0;
+  const void* const descriptor = &place;
+  const void* arguments[] = {descriptor, memory_of(0)};
+  const auto call = [&](uint64_t descriptors) {
+    const HandleKnown known = events::library_called({"cusparseSpMV", kHandle, arguments, 2, nullptr, descriptors});
+    if (known == HandleKnown::told) events::library_returned();
+    return known;
+  };
+  EXPECT_EQ(call(1), HandleKnown::yes);  // nobody saw it being made
+  const void* memory[] = {memory_of(0), memory_of(0), memory_of(1)};
+  events::descriptor_made(descriptor, memory, 3);
+  EXPECT_EQ(call(1), HandleKnown::told);
+  EXPECT_EQ(call(0), HandleKnown::yes);  // no parameter for descriptors
+  const void* values[] = {memory_of(0)};
+  events::descriptor_changed(descriptor, values, 1);
+  EXPECT_EQ(call(1), HandleKnown::yes);
+  events::descriptor_changed(descriptor, memory, 3);
+  EXPECT_EQ(call(1), HandleKnown::told);
+  events::descriptor_gone(descriptor);
+  EXPECT_EQ(call(1), HandleKnown::yes);
+}
+
 TEST_F(LibraryCalls, WhichDeviceIsCurrentDoesNotMatter) {
   device_now = 1;
   const auto before = findings::count();
