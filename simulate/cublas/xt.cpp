@@ -56,12 +56,12 @@ cublasStatus_t CUBLASWINAPI cublasXtGetNumBoards(int count, int*, int* boards) {
 }
 cublasStatus_t CUBLASWINAPI cublasXtMaxBoards(int* boards) {
   if (!boards) return CUBLAS_STATUS_INVALID_VALUE;
-  return cuDeviceGetCount(boards) ? CUBLAS_STATUS_NOT_INITIALIZED : CUBLAS_STATUS_SUCCESS;
+  return cuInit(0) || cuDeviceGetCount(boards) ? CUBLAS_STATUS_NOT_INITIALIZED : CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t CUBLASWINAPI cublasXtDeviceSelect(cublasXtHandle_t handle, int count, int devices[]) {
   if (!lib::alive(handle)) return CUBLAS_STATUS_NOT_INITIALIZED;
   int there = 0;
-  if (cuDeviceGetCount(&there) || count < 1 || !devices) return CUBLAS_STATUS_INVALID_VALUE;
+  if (cuInit(0) || cuDeviceGetCount(&there) || count < 1 || !devices) return CUBLAS_STATUS_INVALID_VALUE;
   size_t bits = 0;
   for (int i = 0; i < count; ++i) {
     if (devices[i] < 0 || devices[i] >= there) return CUBLAS_STATUS_INVALID_VALUE;

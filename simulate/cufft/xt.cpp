@@ -102,7 +102,7 @@ cufftResult CUFFTAPI cufftXtSetGPUs(cufftHandle number, int count, int* devices)
   Plan plan;
   if (!find_plan(number, &plan) || plan.rank) return CUFFT_INVALID_PLAN;
   int there = 0;
-  if (cuDeviceGetCount(&there) || count < 1 || !devices) return CUFFT_INVALID_VALUE;
+  if (cuInit(0) || cuDeviceGetCount(&there) || count < 1 || !devices) return CUFFT_INVALID_VALUE;
   for (int i = 0; i < count; ++i)
     if (devices[i] < 0 || devices[i] >= there) return CUFFT_INVALID_DEVICE;
   plan.devices.assign(devices, devices + count);

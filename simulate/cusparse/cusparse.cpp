@@ -1,4 +1,7 @@
 // cuSPARSE: handles keep their stream and mode, matrices their size; what computes is generated (tools/library.py).
+#include <algorithm>
+#include <cstring>
+
 #include "simulate/cusparse/matrix.h"
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
@@ -9,7 +12,7 @@ namespace {
 using namespace devtrace::simulate::cusparse;
 
 // Of a legacy matrix descriptor.
-enum LegacyKind { kType, kFill, kDiagonal, kBase };
+enum LegacyMode { kLegacyType, kLegacyFill, kLegacyDiagonal, kLegacyBase };
 
 struct Types {
   int format, offsets, indices, base, values;
@@ -128,28 +131,28 @@ cusparseStatus_t CUSPARSEAPI cusparseGetPointerMode(cusparseHandle_t handle, cus
 }
 
 cusparseStatus_t CUSPARSEAPI cusparseSetMatType(cusparseMatDescr_t d, cusparseMatrixType_t type) {
-  return set(d, kType, type);
+  return set(d, kLegacyType, type);
 }
 cusparseMatrixType_t CUSPARSEAPI cusparseGetMatType(const cusparseMatDescr_t d) {
-  return static_cast<cusparseMatrixType_t>(get(d, kType));
+  return static_cast<cusparseMatrixType_t>(get(d, kLegacyType));
 }
 cusparseStatus_t CUSPARSEAPI cusparseSetMatFillMode(cusparseMatDescr_t d, cusparseFillMode_t mode) {
-  return set(d, kFill, mode);
+  return set(d, kLegacyFill, mode);
 }
 cusparseFillMode_t CUSPARSEAPI cusparseGetMatFillMode(const cusparseMatDescr_t d) {
-  return static_cast<cusparseFillMode_t>(get(d, kFill));
+  return static_cast<cusparseFillMode_t>(get(d, kLegacyFill));
 }
 cusparseStatus_t CUSPARSEAPI cusparseSetMatDiagType(cusparseMatDescr_t d, cusparseDiagType_t type) {
-  return set(d, kDiagonal, type);
+  return set(d, kLegacyDiagonal, type);
 }
 cusparseDiagType_t CUSPARSEAPI cusparseGetMatDiagType(const cusparseMatDescr_t d) {
-  return static_cast<cusparseDiagType_t>(get(d, kDiagonal));
+  return static_cast<cusparseDiagType_t>(get(d, kLegacyDiagonal));
 }
 cusparseStatus_t CUSPARSEAPI cusparseSetMatIndexBase(cusparseMatDescr_t d, cusparseIndexBase_t base) {
-  return set(d, kBase, base);
+  return set(d, kLegacyBase, base);
 }
 cusparseIndexBase_t CUSPARSEAPI cusparseGetMatIndexBase(const cusparseMatDescr_t d) {
-  return static_cast<cusparseIndexBase_t>(get(d, kBase));
+  return static_cast<cusparseIndexBase_t>(get(d, kLegacyBase));
 }
 
 // By rows, by columns, and by coordinates; and of memory that is only read.
@@ -183,6 +186,21 @@ cusparseStatus_t CUSPARSEAPI cusparseCreateConstCoo(cusparseConstSpMatDescr_t* d
 cusparseStatus_t CUSPARSEAPI cusparseSpMatSetValues(cusparseSpMatDescr_t d, void* values) {
   if (!lib::alive(d)) return CUSPARSE_STATUS_NOT_INITIALIZED;
   lib::object(d)->pointers[kValues] = values;
+  return CUSPARSE_STATUS_SUCCESS;
+}
+
+cusparseStatus_t CUSPARSEAPI cusparseSpMatSetAttribute(cusparseSpMatDescr_t d, cusparseSpMatAttribute_t attribute,
+                                                       void* data, size_t size) {
+  if (!lib::alive(d)) return CUSPARSE_STATUS_NOT_INITIALIZED;
+  if (!data || size != sizeof(int)) return CUSPARSE_STATUS_INVALID_VALUE;
+  std::memcpy(&lib::object(d)->modes[attribute == CUSPARSE_SPMAT_FILL_MODE ? kFill : kDiagonal], data, size);
+  return CUSPARSE_STATUS_SUCCESS;
+}
+cusparseStatus_t CUSPARSEAPI cusparseSpMatGetAttribute(cusparseConstSpMatDescr_t d, cusparseSpMatAttribute_t attribute,
+                                                       void* data, size_t size) {
+  if (!lib::alive(d)) return CUSPARSE_STATUS_NOT_INITIALIZED;
+  if (!data || size != sizeof(int)) return CUSPARSE_STATUS_INVALID_VALUE;
+  std::memcpy(data, &lib::object(d)->modes[attribute == CUSPARSE_SPMAT_FILL_MODE ? kFill : kDiagonal], size);
   return CUSPARSE_STATUS_SUCCESS;
 }
 

@@ -56,7 +56,10 @@ SOLVER = [
     *((rf"X{name}", f"{name}_x") for name in "getrf getrs potrf potrs geqrf syevd gesvd".split()),
 ]
 
-SPARSE = [(r"SpMV", "spmv"), (r"SpMM", "spmm"), (r"SpMV_preprocess|SpMM_preprocess", "preprocess")]
+SPARSE = [
+    (r"SpMV", "spmv"), (r"SpMM", "spmm"), (r"SpSV_solve", "spsv"), (r"SpSM_solve", "spsm"), (r"[SDCZ]csrilu02", "csrilu02"),
+    (r"SpM[VM]_preprocess|SpS[VM]_analysis|[SDCZ]csrilu02_analysis", "preprocess"),
+]
 
 LIBRARIES = {
     "cublas": {

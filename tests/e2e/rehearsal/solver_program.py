@@ -133,8 +133,39 @@ def products(kind, code):
     check("SpMV of other values", dy.get(), alpha * changed @ x)
 
 
+def triangles(letter, kind, code):
+    n, at, wide = 6, sparse.handle("cusparseCreate"), ctypes.c_int64
+    matrix = numbers(kind, n, n) * (random.random((n, n)) < 0.6) + n * np.eye(n, dtype=kind)
+    lines, places = np.nonzero(matrix)
+    offsets = np.concatenate([[0], np.cumsum((matrix != 0).sum(axis=1))]).astype(np.int32)
+    count, alpha, x = len(lines), kind(1.5), numbers(kind, n)
+    line_ends, columns, values = Array(offsets), Array(places.astype(np.int32)), Array(matrix[lines, places])
+    for fill in (LOWER, UPPER):
+        for unit in (0, 1):
+            a = sparse.handle("cusparseCreateCsr", wide(n), wide(n), wide(count), line_ends, columns, values, 2, 2, 0, code)
+            for attribute, value in ((0, fill), (1, unit)):
+                sparse.cusparseSpMatSetAttribute(a, attribute, np.array([value], np.int32), ctypes.c_size_t(4))
+            whole = np.tril(matrix) if fill == LOWER else np.triu(matrix)
+            if unit:
+                np.fill_diagonal(whole, 1)
+            for which in (N, T, C):
+                dx, dy, plan = Array(x), Array(np.zeros(n, kind)), sparse.handle("cusparseSpSV_createDescr")
+                vx, vy = sparse.handle("cusparseCreateDnVec", wide(n), dx, code), sparse.handle("cusparseCreateDnVec", wide(n), dy, code)
+                sparse.cusparseSpSV_analysis(at, which, alpha, a, vx, vy, code, 0, plan, None)
+                sparse.cusparseSpSV_solve(at, which, alpha, a, vx, vy, code, 0, plan)
+                check(f"SpSV {fill} {unit} {which} {kind}", op(which, whole) @ dy.get(), alpha * x, 1e-3)
+    form, info = sparse.handle("cusparseCreateMatDescr"), sparse.handle("cusparseCreateCsrilu02Info")
+    getattr(sparse, f"cusparse{letter}csrilu02")(at, n, count, form, values, line_ends, columns, info, 0, None)
+    made = np.zeros_like(matrix)
+    made[lines, places] = values.get()
+    product = (np.tril(made, -1) + np.eye(n)) @ np.triu(made)
+    check(f"{letter}csrilu02", np.where(matrix != 0, product, 0), matrix, 1e-4)
+
+
 for letter, kind in TYPES.items():
     dense(letter, kind)
 for kind, code in ((np.float32, R_32F), (np.float64, R_64F), (np.complex64, C_32F), (np.complex128, C_64F)):
     products(kind, code)
+for (letter, kind), code in zip(TYPES.items(), (R_32F, R_64F, C_32F, C_64F)):
+    triangles(letter, kind, code)
 print("done")

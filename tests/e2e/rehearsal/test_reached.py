@@ -96,13 +96,12 @@ def pointer(x): return P(x.data_ptr())
 x, y, kept = (torch.ones(4, device="cuda") for _ in range(3))
 sparse = ctypes.CDLL("libcusparse.so.12")
 assert sparse.cusparseCreate(ctypes.byref(h)) == 0
-vx, vy, m, plan, one = P(), P(), P(), P(), ctypes.c_float(1)
+vx, vy, m, one = P(), P(), P(), ctypes.c_float(1)
 rows, columns = torch.arange(5, device="cuda", dtype=torch.int32), torch.arange(4, device="cuda", dtype=torch.int32)
 assert sparse.cusparseCreateConstCsr(ctypes.byref(m), L(4), L(4), L(4), pointer(rows), pointer(columns), pointer(kept), 2, 2, 0, 0) == 0
 assert sparse.cusparseCreateConstDnVec(ctypes.byref(vx), L(4), pointer(x), 0) == 0
 assert sparse.cusparseCreateDnVec(ctypes.byref(vy), L(4), pointer(y), 0) == 0
-assert sparse.cusparseSpSV_createDescr(ctypes.byref(plan)) == 0
-assert sparse.cusparseSpSV_solve(h, 0, ctypes.byref(one), m, vx, vy, 0, 0, plan) == 0
+assert sparse.cusparseSDDMM(h, 0, 0, ctypes.byref(one), vx, vx, ctypes.byref(one), vy, 0, 0, None) == 0
 print(x.tolist(), kept.tolist(), rows.tolist())
 print(y.tolist())
 a, b, c, table = torch.ones(2, 2, device="cuda"), torch.ones(2, 2, device="cuda"), torch.ones(2, 2, device="cuda"), None
@@ -129,5 +128,5 @@ def test_what_descriptors_of_libraries_lead_to(tmp_path):
     lines = LIBRARIES.split("\n")
     told = re.findall(r"program.py:(\d+): the host reads what kernel (\w+) (.*), which", outcome.err)
     assert [(lines[int(at) - 1], name, how) for at, name, how in told] == [
-        ("print(y.tolist())", "cusparseSpSV_solve", SHOULD), ("print(c.tolist())", "cublasSgemmGroupedBatched", MAY), ("print(d.tolist())", "cusolverDnSsytrf", SHOULD)
+        ("print(y.tolist())", "cusparseSDDMM", SHOULD), ("print(c.tolist())", "cublasSgemmGroupedBatched", MAY), ("print(d.tolist())", "cusolverDnSsytrf", SHOULD)
     ], outcome.err  # fmt: skip
