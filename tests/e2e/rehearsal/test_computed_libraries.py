@@ -82,3 +82,31 @@ z.get()
 def test_without_values_nothing_is_computed(tmp_path):
     outcome = outcome_of(tmp_path, "blas.cublasSscal_v2(handle, 8, np.float32(3), x, 1)\nprint(x.get()[0])\n", "--no-values")
     assert outcome.out == "1.0\n", outcome.out + outcome.err
+
+
+def test_addresses_in_a_table_are_looked_at(tmp_path):
+    outcome = outcome_of(tmp_path, """
+from device_arrays import table
+runtime.cudaSetDevice(1)
+there = Array(np.ones((2, 2), np.float32))
+runtime.cudaSetDevice(0)
+here = Array(np.ones((2, 2), np.float32))
+one = np.float32(1)
+blas.cublasSgemmBatched(handle, 0, 0, 2, 2, 2, one, table([here, there]), 2, table([here, here]), 2, one, table([here, here]), 2, 2)
+print(runtime.status("cudaDeviceSynchronize"))
+""")
+    assert outcome.out == "700\n", outcome.out + outcome.err
+    assert "cublasSgemmBatched on device 0: illegal address: reads 16 bytes up to" in outcome.err and "memory of device 1, which device 0 has no access to" in outcome.err
+
+
+def test_a_result_for_the_host_is_there_when_the_call_returns(tmp_path):
+    """Though streams run behind the host."""
+    outcome = outcome_of(tmp_path, """
+stream, found = ctypes.c_void_p(), np.zeros(1, np.float32)
+runtime.cudaStreamCreateWithFlags(ctypes.byref(stream), 1)
+blas.cublasSetStream_v2(handle, stream)
+blas.cublasSscal_v2(handle, 8, np.float32(3), x, 1)
+blas.cublasSdot_v2(handle, 8, x, 1, y, 1, found)
+print(found[0])
+""", "--async", 2)
+    assert outcome.out == "24.0\n", outcome.out + outcome.err
