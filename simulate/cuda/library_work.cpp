@@ -34,7 +34,7 @@ thread_local constinit Doing* t_doing = nullptr;
 
 void calculate(void* data) {
   const auto& what = *static_cast<const Calculation*>(data);
-  Doing doing{what, simulate::KernelMemory(what.context)};
+  Doing doing{what, simulate::KernelMemory(what.context, nullptr)};
   Doing* const outer = std::exchange(t_doing, &doing);
   what.compute(what.data.get());
   t_doing = outer;
@@ -113,7 +113,7 @@ __attribute__((visibility("default"))) int devtrace_sim_library_reach(const void
   const auto begin = reinterpret_cast<uintptr_t>(memory);
   devtrace::simulate::kernels::Extent extent = {};
   for (uintptr_t at = begin; at - begin < bytes; at = extent.begin + extent.size)
-    if (!t_doing->memory.find(at, &extent)) {
+    if (t_doing->memory.find(at, writes, &extent) == devtrace::simulate::kernels::Memory::Found::no) {
       fault(t_doing->what, at, bytes, writes);
       return false;
     }

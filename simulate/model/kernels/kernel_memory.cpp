@@ -23,7 +23,7 @@ kernels::Memory::Found KernelMemory::find(uintptr_t address, bool writes, kernel
     *extent = {a.base, a.size};
     const bool no_value = (a.flags & (kOfModule | kSet)) == kOfModule && a.kind != AllocationKind::managed;
     if (no_value && writes) written_to(address, false);
-    return no_value && !writes && set_elsewhere(*container_, a.base, context_->device) ? Found::unset : Found::yes;
+    return no_value && !writes && container_ && set_elsewhere(*container_, a.base, context_->device) ? Found::unset : Found::yes;
   }
   // With DEVTRACE_SIM_PAGEABLE all that the host has, page by page.
   static const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));

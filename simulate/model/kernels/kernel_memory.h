@@ -19,6 +19,7 @@ namespace devtrace::simulate {
 
 class KernelMemory : public kernels::Memory {
  public:
+  // `container`: whose kernel it is; null: a library's function, which has no variables.
   KernelMemory(CUcontext context, Container* container)
       : context_(context), container_(container), follows_(values::any_uncomputed()) {}
   Found find(uintptr_t address, bool writes, kernels::Extent* extent) override;
