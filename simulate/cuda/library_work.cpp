@@ -113,7 +113,7 @@ __attribute__((visibility("default"))) int devtrace_sim_library_reach(const void
   const auto begin = reinterpret_cast<uintptr_t>(memory);
   devtrace::simulate::kernels::Extent extent = {};
   for (uintptr_t at = begin; at - begin < bytes; at = extent.begin + extent.size)
-    if (t_doing->memory.find(at, writes, &extent) == devtrace::simulate::kernels::Memory::Found::no) {
+    if (t_doing->memory.find(at, 1, writes, &extent) == devtrace::simulate::kernels::Memory::Found::no) {
       fault(t_doing->what, at, bytes, writes);
       return false;
     }

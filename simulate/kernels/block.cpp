@@ -102,10 +102,10 @@ Block::State Block::run() {
   return state;
 }
 
-// What was read unset is told, and the block goes on.
+// What is only noted lets the block go on.
 bool Block::is_fault() {
-  if (m_.fault.kind == FaultKind::unset) {
-    m_.memory->read_unset(result());
+  if (m_.fault.kind == FaultKind::noted) {
+    m_.memory->note(result());
     m_.fault = {};
   }
   return m_.fault.kind != FaultKind::none;

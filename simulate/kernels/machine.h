@@ -45,7 +45,7 @@ struct Extent {
 
 enum class FaultKind : uint8_t {
   none,
-  unset,  // no fault: it was read, and is told to Memory::read_unset
+  noted,  // no fault: it goes on, and Memory::note is called
   address,
   misaligned,
   shared,
@@ -72,11 +72,11 @@ struct Result;
 class Memory {
  public:
   virtual ~Memory() = default;
-  enum class Found : uint8_t { no, yes, unset };
-  // The block that holds the address, where kernels on the device may use it. Unset: nobody has written there yet,
-  // though somebody should have.
-  virtual Found find(uintptr_t address, bool writes, Extent* extent) = 0;
-  virtual void read_unset(const Result& /*where*/) {}
+  enum class Found : uint8_t { no, yes, noted };
+  // The block that holds the address, where kernels on the device may use it. Noted: hardware lets that pass, and it is
+  // a mistake all the same.
+  virtual Found find(uintptr_t address, size_t size, bool writes, Extent* extent) = 0;
+  virtual void note(const Result& /*where*/) {}
   // malloc and free of kernels; 0: there is none left.
   virtual uintptr_t allocate(size_t) { return 0; }
   virtual void release(uintptr_t) {}

@@ -29,9 +29,9 @@ uint8_t* find_memory(Machine& m, uint32_t lane, uintptr_t address, size_t size, 
       (!writes && inside(address, size, m.parameters, m.parameter_bytes, cache)))
     return reinterpret_cast<uint8_t*>(address);
   Extent found;
-  const Memory::Found answer = m.memory ? m.memory->find(address, writes, &found) : Memory::Found::no;
+  const Memory::Found answer = m.memory ? m.memory->find(address, size, writes, &found) : Memory::Found::no;
   if (answer != Memory::Found::no && size <= found.size && address - found.begin <= found.size - size) {
-    if (answer == Memory::Found::unset) fault(m, FaultKind::unset, lane, address, size, writes);
+    if (answer == Memory::Found::noted) fault(m, FaultKind::noted, lane, address, size, writes);
     *cache = found;
     return reinterpret_cast<uint8_t*>(address);
   }

@@ -170,7 +170,7 @@ bool compute_kernel(const Operation& op, const Function& f) {
   }
   memory.finish();
   const CUresult error = r.kind == kernels::FaultKind::none ? CUDA_SUCCESS : fail(ran, r);
-  notify(ran, error == CUDA_SUCCESS && memory.unset() ? *memory.unset() : r);
+  notify(ran, error == CUDA_SUCCESS && memory.noted() ? *memory.noted() : r);
   if (error != CUDA_SUCCESS) op.context->sticky = error;  // whoever was notified has asked the driver before
   return true;
 }

@@ -72,11 +72,16 @@ KernelRan watcher() {
   return found;
 }
 
+bool of_variable(const kernels::Result& r) {
+  Allocation a;
+  return r.kind == kernels::FaultKind::noted && find_memory(r.address, &a) && a.flags & kOfModule;
+}
+
 // What the address has to do with memory, and where words that lead to it may begin.
 uintptr_t describe(const RanKernel& ran, const kernels::Result& r, KernelAccess* access) {
   using kernels::FaultKind;
   Allocation a;
-  if (r.kind == FaultKind::unset) {
+  if (of_variable(r)) {
     access->to = KernelAccess::To::variable;
     return r.address;
   }
@@ -119,7 +124,7 @@ void add_way(const RanKernel& ran, uintptr_t begin, uintptr_t address, KernelAcc
 
 bool is_access(const kernels::Result& r) {
   using kernels::FaultKind;
-  return r.kind == FaultKind::address || r.kind == FaultKind::unset ||
+  return r.kind == FaultKind::address || r.kind == FaultKind::noted ||
          (r.kind == FaultKind::texture && texture_of(r.address));
 }
 
@@ -167,7 +172,7 @@ void notify(const RanKernel& ran, const kernels::Result& r) {
     access.file = r.file.c_str();
     access.line = r.line;
     const uintptr_t begin = describe(ran, r, &access);
-    if (r.kind == kernels::FaultKind::unset) {
+    if (of_variable(r)) {
       Allocation here;
       if (!find_memory(r.address, &here)) return;
       const auto there = set_elsewhere(*ran.function.container, here.base, run.device);

@@ -12,18 +12,35 @@
 
 namespace devtrace::simulate {
 
-kernels::Memory::Found KernelMemory::find(uintptr_t address, bool writes, kernels::Extent* extent) {
+namespace {
+
+// Blocks begin at multiples of this: up to the next one nothing else lies there, and hardware does not fault.
+constexpr size_t kAlignment = 512;
+size_t padded(size_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+}  // namespace
+
+kernels::Memory::Found KernelMemory::find(uintptr_t address, size_t size, bool writes, kernels::Extent* extent) {
   if (address - workspace() < sizeof workspace_) {
     *extent = {workspace(), sizeof workspace_};
     return Found::yes;
   }
   Allocation a;
-  if (find_memory(address, &a)) {
+  const bool inside = find_memory(address, &a);
+  if ((!inside || size > a.base + a.size - address) && (inside || block_before(address, &a)) && usable(context_, a) &&
+      a.kind == AllocationKind::device && address + size <= a.base + padded(a.size)) {
+    *extent = {a.base, padded(a.size)};
+    return Found::noted;
+  }
+  if (inside) {
     if (!settings().no_faults && !usable(context_, a)) return Found::no;
     *extent = {a.base, a.size};
     const bool no_value = (a.flags & (kOfModule | kSet)) == kOfModule && a.kind != AllocationKind::managed;
     if (no_value && writes) written_to(address, false);
-    return no_value && !writes && container_ && set_elsewhere(*container_, a.base, context_->device) ? Found::unset : Found::yes;
+    return no_value && !writes && container_ && set_elsewhere(*container_, a.base, context_->device) ? Found::noted
+                                                                                                     : Found::yes;
   }
   // With DEVTRACE_SIM_PAGEABLE all that the host has, page by page.
   static const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
@@ -35,9 +52,9 @@ kernels::Memory::Found KernelMemory::find(uintptr_t address, bool writes, kernel
   return Found::yes;
 }
 
-void KernelMemory::read_unset(const kernels::Result& where) {
+void KernelMemory::note(const kernels::Result& where) {
   std::lock_guard lock(mutex_);
-  if (!unset_) unset_ = where;
+  if (!noted_) noted_ = where;
 }
 
 uintptr_t KernelMemory::allocate(size_t size) {
@@ -93,7 +110,7 @@ std::string whose(CUcontext context, uintptr_t address) {
 }
 
 bool block_before(uintptr_t address, Allocation* block) {
-  constexpr uintptr_t kNear = 1 << 16, kAlignment = 512;
+  constexpr uintptr_t kNear = 1 << 16;
   for (uintptr_t at = address & ~(kAlignment - 1); at > address - kNear; at -= kAlignment)
     if (find_memory(at, block)) return true;
   return false;

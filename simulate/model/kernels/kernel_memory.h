@@ -22,8 +22,8 @@ class KernelMemory : public kernels::Memory {
   // `container`: whose kernel it is; null: a library's function, which has no variables.
   KernelMemory(CUcontext context, Container* container)
       : context_(context), container_(container), follows_(values::any_uncomputed()) {}
-  Found find(uintptr_t address, bool writes, kernels::Extent* extent) override;
-  void read_unset(const kernels::Result& where) override;
+  Found find(uintptr_t address, size_t size, bool writes, kernels::Extent* extent) override;
+  void note(const kernels::Result& where) override;
   uintptr_t allocate(size_t size) override;
   void release(uintptr_t address) override;
   bool texture(uint64_t handle, kernels::Texture* found, std::string* why) override;
@@ -31,15 +31,16 @@ class KernelMemory : public kernels::Memory {
   void used(uintptr_t address, size_t size, bool writes) override;
   // For a launch all of whose blocks may wait for each other.
   uint64_t workspace() const { return reinterpret_cast<uint64_t>(&workspace_); }
-  // The first read of a variable that has a value on another device alone; null: there was none.
-  const std::optional<kernels::Result>& unset() const { return unset_; }
+  // The first read of a variable that has a value on another device alone, or access behind a block's end that goes on
+  // as on hardware; null: there was none.
+  const std::optional<kernels::Result>& noted() const { return noted_; }
   // What the kernel wrote is as computed as what it read.
   void finish();
 
  private:
   CUcontext context_;
   Container* container_;
-  std::optional<kernels::Result> unset_;
+  std::optional<kernels::Result> noted_;
   const bool follows_;
   alignas(8) uint32_t workspace_[2] = {sizeof workspace_, 0};
   std::mutex mutex_;

@@ -8,7 +8,7 @@ from nvcc_programs import needs_nvcc
 SOURCE = (TOP / "tests/programs/algorithms.cu").read_text()
 
 
-# nvcc takes a minute or two for each.
+# nvcc takes half a minute to a minute for each.
 @needs_nvcc
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(1, 6))

@@ -182,7 +182,7 @@ def test_between_the_operators_of_a_graph(rehearse, env):
     ("addresses", "told"),
     [
         ("a, elsewhere", "memory of device 1, which device 0 has no access to"),
-        ("a, b + 128", "memory of device 0, 0 bytes behind a block of 128"),
+        ("a, b + 4096", "memory of device 0, 3580 bytes behind a block of 4"),
         ("a, freed", "memory of device 0"),
         ("a, 0", "the null pointer"),
     ],

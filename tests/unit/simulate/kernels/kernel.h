@@ -14,7 +14,7 @@ namespace devtrace::simulate::kernels::test {
 // Memory of which the test says what a kernel may use.
 class Blocks : public Memory {
  public:
-  Found find(uintptr_t address, bool, Extent* extent) override {
+  Found find(uintptr_t address, size_t, bool, Extent* extent) override {
     for (const Extent& one : blocks_)
       if (address - one.begin < one.size) return *extent = one, Found::yes;
     return Found::no;
