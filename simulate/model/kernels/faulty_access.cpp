@@ -144,8 +144,8 @@ CUresult fail(const RanKernel& ran, const kernels::Result& r) {
 }
 
 void notify(const RanKernel& ran, const kernels::Result& r) {
-  const KernelRan told = watcher();
-  if (!told) return;
+  const KernelRan call = watcher();
+  if (!call) return;
   KernelRun run;
   run.kernel = ran.function.name.c_str();
   run.device = ran.context->device;
@@ -190,7 +190,7 @@ void notify(const RanKernel& ran, const kernels::Result& r) {
     if (!variable.empty()) access.variable = variable.c_str();
     run.access = &access;
   }
-  told(run);
+  call(run);
 }
 
 }  // namespace devtrace::simulate

@@ -28,8 +28,8 @@ struct Way {
   int64_t in_memory = -1;  // bytes from where that leads to the word that leads on; -1: it leads there itself
 };
 
-// The word nearest below `address`, of those that lie in [begin, address]: among the parameters, then the variables,
-// then in the memory to which these lead (64 KiB each), as far as the context may use that.
+// The word nearest below `address`, of those that lie in [begin, address]. They are looked for among the parameters,
+// then the variables, then in the memory to which these lead: 64 KiB each, as far as the context may use that.
 std::optional<Way> way_to(CUcontext context, uintptr_t begin, uintptr_t address, std::span<const uint8_t> parameters,
                           const std::vector<KernelParameter>& layout, const std::vector<KernelVariable>& variables);
 
