@@ -1,6 +1,6 @@
-// What the simulated driver says of a kernel that it has computed, to the library that watches the process: it looks
-// for the function that kKernelRan names, and calls it on the thread that ran the kernel, which holds none of its
-// locks. Both sides are built together; all pointers are valid during the call.
+// What the simulated driver says of a kernel that it has computed, to the library that watches the process. It looks
+// for the function that kKernelRan names, and calls it on the thread that ran the kernel, with none of its locks held.
+// Both sides are built together; all pointers are valid during the call.
 #pragma once
 
 #include <cstddef>
