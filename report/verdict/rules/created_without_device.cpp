@@ -164,9 +164,56 @@ std::optional<Cause> made_without_elements(const Evidence& evidence) {
       use_site(evidence)};
 }
 
+// A line of the failing function, above the failing one, that computed it with what a call of a function gave. Null for
+// one that reads what lies on the CPU, or an element of something.
+static const Frame* computed_with_a_call(const Evidence& evidence, const Operand& it, size_t own) {
+  const Stack& stack = it.created.stack;
+  const Frame* const made = it.created.line();
+  const size_t depth = evidence.stack.size() - own;
+  if (!it.on_cpu() || it.moved.known() || it.is_of_state() || it.role != "variable" || !it.computed_from.empty() ||
+      !it.given_by.devices.empty() || is_loaded_data(it) || !made || stack.size() < depth ||
+      made != &stack[stack.size() - depth] || made->line >= evidence.stack[own].line || !evidence.made_under(it, own))
+    return nullptr;
+  const std::string_view value = value_in(made->source);
+  const Scan scan(value);
+  const auto calls = [&](size_t open) {
+    size_t begin = open;
+    while (begin > 0 && word_char(value[begin - 1])) --begin;
+    return scan.code[open] && begin < open && (begin == 0 || value[begin - 1] != '.');
+  };
+  bool called = false;
+  for (size_t at = value.find('('); at != value.npos; at = value.find('(', at + 1)) called = called || calls(at);
+  const auto on_cpu = [&](const finding::Mention& each) {
+    return each.frame == own && each.device == "cpu" && each.name != it.name && reads(value, each.name) > 0;
+  };
+  const auto& mentions = evidence.refusal.mentions;
+  const bool given = std::any_of(mentions.begin(), mentions.end(), on_cpu);
+  return !called || given || value.find('[') != value.npos || says_device(value) ? nullptr : made;
+}
+
+static std::optional<Cause> made_with_a_call(const Evidence& evidence, size_t own) {
+  const auto pair = evidence.pair([&](const Operand& it) { return computed_with_a_call(evidence, it, own); },
+                                  [](const Operand& other) { return !other.on_cpu(); });
+  if (!pair) return std::nullopt;
+  const Frame& line = *computed_with_a_call(evidence, *pair.it, own);
+  Cause cause{"created-without-device", Confidence::low,
+              fmt::format("{} was computed on the CPU by {}, with what a call in that line gave, which was given no "
+                          "tensor that lies there: that was made without a device. It meets {}.",
+                          with_place(*pair.it), at(&line), with_place(*pair.other)),
+              std::nullopt};
+  for (const finding::Step& step : pair.it->lineage) {
+    const std::string_view device = step.what == "made" ? expression_of(step, pair.other->device) : std::string_view();
+    if (cause.fix || device.empty() || !step.line.same_line(line)) continue;
+    if (auto code = move_value(line.source, device)) cause.fix = repair_of(line, std::move(*code));
+  }
+  if (!cause.fix) cause.fix = use_site(evidence);
+  return cause;
+}
+
 std::optional<Cause> made_by_a_call_without_tensors(const Evidence& evidence) {
   const auto own = innermost_project(evidence.stack);
   if (!own || evidence.stack[*own].function == "<module>") return std::nullopt;
+  if (auto cause = made_with_a_call(evidence, *own)) return cause;
   const size_t depth = evidence.stack.size() - *own;
   const auto made = [&](const Operand& it) {
     const Stack& stack = it.created.stack;

@@ -322,3 +322,17 @@ class Sampler:
     def sample(self, x):
         return x + self.step * self.noise(x.shape)
 Sampler(0.1).sample(torch.ones(3, device="cuda:0"))
+
+# === computed with what a call gave
+# category: created-without-device
+# confidence: low
+# repairs: cause
+# says: with what a call in that line gave
+# fix: keep = (decays(3, 0.5) + 0.1).to(high.device)
+def decays(steps, rate):
+    return torch.tensor([rate**step for step in range(steps)])
+def blend(x):
+    low, high = x - 1.0, x + 1.0
+    keep = decays(3, 0.5) + 0.1
+    return high * (1 - keep) + low * keep
+blend(torch.ones(3, device="cuda:0"))
