@@ -116,10 +116,16 @@ std::string_view module_in(size_t frame, const Operand& state) {
     if (chain.frame == frame && !chain.holders.empty() && chain.holders[0].registers() &&
         is_reference(chain.holders[0].name))
       return chain.holders[0].name;
-  const std::string_view name = state.name_in(frame), path = state.module_path;
-  if (path.empty() || !name.ends_with(path) || name.size() <= path.size() + 1) return {};
-  const std::string_view module = name.substr(0, name.size() - path.size() - 1);
-  return is_reference(module) ? module : std::string_view();
+  const std::string_view path = state.module_path;
+  if (path.empty()) return {};
+  // A loop over parameters has a variable of its own for it.
+  for (const finding::Name& each : state.names) {
+    const std::string_view name = each.name;
+    if (each.frame != frame || !name.ends_with(path) || name.size() <= path.size() + 1) continue;
+    const std::string_view module = name.substr(0, name.size() - path.size() - 1);
+    if (is_reference(module)) return module;
+  }
+  return {};
 }
 
 std::vector<std::pair<int64_t, std::string_view>> lines_around(const Frame& line) {

@@ -2,7 +2,10 @@
 #include <algorithm>
 
 #include "common/format.h"
+#include "report/verdict/device_edits.h"
+#include "report/verdict/earlier_line.h"
 #include "report/verdict/rules.h"
+#include "report/verdict/source_line.h"
 
 namespace devtrace::report::verdict::rules {
 namespace {
@@ -48,9 +51,49 @@ std::optional<Cause> answer_of_a_spread_model(const Evidence& evidence) {
   return std::nullopt;
 }
 
+// The tensor of a model's state that it was computed from; null: none that is known.
+const Operand* state_under(const Operand& it) {
+  if (it.is_state()) return &it;
+  for (const Operand& source : it.computed_from)
+    if (const Operand* const state = state_under(source)) return state;
+  return nullptr;
+}
+
+// `total = total + f(parameter)` over a model that is spread: an earlier round of the line has made the sum, of a part
+// that lies elsewhere.
+std::optional<Cause> sum_over_parts(const Evidence& evidence) {
+  const auto own = innermost_project(evidence.stack);
+  if (!own) return std::nullopt;
+  const Frame& line = evidence.stack[*own];
+  const auto sum = [&](const Operand& it) {
+    const Frame* const made = it.created.line();
+    return !it.is_of_state() && it.computed_from.empty() && !it.moved.known() && made && made->same_function(line) &&
+           made->line == line.line && evidence.frame_that_made(it) == own && assigned_name(line.source) == it.name;
+  };
+  const auto pair = evidence.pair(sum, [](const Operand& other) { return state_under(other) != nullptr; });
+  if (!pair) return std::nullopt;
+  const Operand& state = *state_under(*pair.other);
+  const auto& devices = state.root_devices;
+  if (std::find(devices.begin(), devices.end(), pair.it->device) == devices.end()) return std::nullopt;
+  Cause cause{
+      "module-split-or-hook-missing", Confidence::medium,
+      fmt::format("{} is the sum of what earlier rounds of {} have computed of parts of {}, which is spread over "
+                  "devices; {} was computed of {} and lies where that is.",
+                  with_place(*pair.it), at(&line), state.root_class, with_place(*pair.other), state.name),
+      std::nullopt};
+  // The sum may have begun as a number, which has no device: where the model begins is a place for every round.
+  const std::string_view model = module_in(*own, state), name = pair.other->name;
+  if (line.project && is_reference(model) && state.is_parameter && is_identifier(name))
+    if (auto code = replace_read(line.source, name, fmt::format("{}.to(next({}.parameters()).device)", name, model)))
+      cause.fix = repair_of(line, std::move(*code));
+  if (!cause.fix) cause.fix = use_site(evidence);
+  return cause;
+}
+
 }  // namespace
 
 std::optional<Cause> results_apart(const Evidence& evidence) {
+  if (auto cause = sum_over_parts(evidence)) return cause;
   if (auto cause = answer_of_a_spread_model(evidence)) return cause;
   // Where nothing registered lies on the CPU no module has brought it there: it lies where what it was given does.
   const auto elsewhere = [&](const Operand& it) {

@@ -261,3 +261,18 @@ class Trainer:
         return self.model(x.to(self.device)) - self.average(x.to(self.device))
 model, average = nn.Linear(4, 2), nn.Linear(4, 2)
 Trainer(model, average, "cuda:0").evaluate(torch.ones(3, 4))
+
+# === the sum over the parts of a spread model
+# category: module-split-or-hook-missing
+# confidence: medium
+# repairs: cause
+# says: which is spread over devices
+# fix: total = total + size.to(next(net.parameters()).device)
+def squares(net):
+    total = 0.0
+    for weight in net.parameters():
+        size = (weight * weight).sum()
+        total = total + size
+    return total
+net = nn.Sequential(nn.Linear(2, 2).to("cuda:0"), nn.Linear(2, 2).to("cuda:1"))
+squares(net)
