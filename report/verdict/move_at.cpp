@@ -274,7 +274,7 @@ std::optional<Fix> move_with_siblings(const Evidence& evidence, size_t frame, co
   };
   const auto add = [&](const Operand& sibling) {
     const std::string_view own = sibling.name_in(frame);
-    if (is_given_there(own)) return;
+    if (own == name || is_given_there(own)) return;
     // What an object keeps may be used elsewhere, too: in the line it is moved for this call alone.
     const bool moved = !is_identifier(own) && moves(own);
     if (!moved && may_be_given(sibling) && others.find(move_of(own, device)) == others.npos)

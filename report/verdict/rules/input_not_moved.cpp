@@ -35,7 +35,10 @@ std::optional<Fix> move_elsewhere(const Evidence& evidence, size_t frame, const 
 }
 
 std::optional<Fix> fix_at_call(const Evidence& evidence, size_t caller, const Operand& input, const Operand& state) {
-  const std::string device = device_expression(evidence, caller, state);
+  std::string device = device_expression(evidence, caller, state);
+  // In front of a call that brings the model to its device itself, that says where it has been.
+  if (evidence.happened_inside_model(state.moved)) device = expression_of(evidence, caller, state.device);
+  if (device.empty()) return std::nullopt;
   // Of a model that is spread over devices the caller does not know which part will meet it.
   if (state.root_devices.size() > 1 && device.starts_with('"')) return std::nullopt;
   if (auto fix = move_elsewhere(evidence, caller, input, device)) return fix;

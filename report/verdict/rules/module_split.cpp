@@ -337,8 +337,11 @@ std::optional<Cause> parts_of_no_module(const Evidence& evidence) {
     }
     return none;
   };
-  const auto pair = evidence.pair([](const Operand& it) { return it.is_state() && it.is_of_whole_model(); },
-                                  [](const Operand& other) { return !other.is_state(); });
+  // What the failing call itself brings to its device, as a hook in front of it does, is moved whenever it is called.
+  const auto whole = [&](const Operand& it) {
+    return it.is_state() && it.is_of_whole_model() && !evidence.happened_inside_model(it.moved);
+  };
+  const auto pair = evidence.pair(whole, [](const Operand& other) { return !other.is_state(); });
   if (!pair) return std::nullopt;
   const auto [holder, part] = other_part(*pair.it, pair.other->device);
   if (!part) return std::nullopt;

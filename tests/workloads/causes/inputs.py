@@ -438,3 +438,18 @@ x = torch.ones(1, 3, device="cuda")
 model(x)
 now = x * 2
 print((now - kept["body"]).sum())
+
+# === brought to its device by the call itself
+# category: input-not-moved
+# confidence: medium
+# repairs: cause
+# fix: return self.second(self.first(start.to(self.device)))
+class Pair:
+    def __init__(self, device):
+        self.device, self.first, self.second = device, nn.Linear(4, 4), nn.Linear(4, 2)
+        for each in (self.first, self.second):
+            each.register_forward_pre_hook(lambda module, given: module.to(self.device) and None)
+    def run(self):
+        start = torch.ones(1, 4, device=self.first.weight.device)
+        return self.second(self.first(start))
+Pair(torch.device("cuda:0")).run()
