@@ -63,11 +63,17 @@ std::optional<Cause> replaced_by_a_method(const Evidence& evidence) {
 }
 
 // A part of a model that has been moved was constructed apart from the model: what was moved is what it had then.
-const finding::Step* constructed_apart(const Operand& it) {
+const finding::Step* constructed_apart(const Evidence& evidence, const Operand& it) {
   if (!it.is_state() || !it.on_cpu() || it.moved.known() || it.root_devices.size() < 2 || it.root_class.empty())
     return nullptr;
   // What a container is constructed of was there before it.
   if (it.root_class == "Sequential" || it.root_class.starts_with("Module")) return nullptr;
+  // Nor is it apart where a running module that is spread itself has constructed it: the root only wraps that.
+  const auto& running = evidence.refusal.modules;
+  if (std::any_of(running.begin(), running.end(), [&](const finding::RunningModule& each) {
+        return each.devices.size() > 1 && constructs(it.created.stack, each.type);
+      }))
+    return nullptr;
   const auto step = std::find_if(it.lineage.begin(), it.lineage.end(),
                                  [](const finding::Step& each) { return each.what == "constructed"; });
   return constructs(it.created.stack, it.root_class) || step == it.lineage.end() ? nullptr : &*step;
@@ -85,10 +91,10 @@ std::optional<Fix> move_again_behind(size_t live, const Operand& state, const Fr
 
 std::optional<Cause> part_constructed_later(const Evidence& evidence) {
   const auto pair =
-      evidence.pair([](const Operand& it) { return constructed_apart(it) != nullptr; },
-                    [](const Operand& other) { return !other.on_cpu() && constructed_apart(other) == nullptr; });
+      evidence.pair([&](const Operand& it) { return constructed_apart(evidence, it) != nullptr; },
+                    [&](const Operand& other) { return !other.on_cpu() && !constructed_apart(evidence, other); });
   if (!pair) return std::nullopt;
-  const finding::Step& step = *constructed_apart(*pair.it);
+  const finding::Step& step = *constructed_apart(evidence, *pair.it);
   Cause cause{"created-without-device", Confidence::medium,
               fmt::format("{} is a part of {}, which lies elsewhere: {} constructs {} on the CPU apart from it, and no "
                           "move of the model came after that. It meets {}.",

@@ -276,3 +276,25 @@ def squares(net):
     return total
 net = nn.Sequential(nn.Linear(2, 2).to("cuda:0"), nn.Linear(2, 2).to("cuda:1"))
 squares(net)
+
+# === wrapped after it was spread
+# category: module-split-or-hook-missing
+# confidence: medium
+# repairs: cause
+# says: Wrapper or this part of it was never moved
+# fix: model.to(tokens.device)
+# fix: model(tokens)
+class Body(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.near, self.far = nn.Embedding(5, 3), nn.Linear(3, 3).to("cuda:0")
+    def forward(self, x):
+        return self.far(self.near(x))
+class Wrapper(nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+    def forward(self, x):
+        return self.inner(x)
+model, tokens = Wrapper(Body()), torch.tensor([1, 2]).to("cuda:0")
+model(tokens)
