@@ -70,6 +70,10 @@ std::optional<Fix> set_device_by_rank(const finding::GroupSetup& setup, const Fr
 // registered? Then nobody gave it that. The module's class; empty: no.
 std::string_view module_that_made(const Evidence&, const Operand&);
 
+// The running module on several devices whose constructor has made it on one of them, unregistered. Registered, it would
+// lie on one device all the same. Null: none.
+const finding::RunningModule* spread_owner(const Evidence&, const Operand&);
+
 // Has an object that is no module had it, as an attribute or within one, since before this call?
 bool is_owned_by_an_object(const Evidence&, const Operand&);
 

@@ -236,6 +236,19 @@ std::optional<Cause> passed_between_parts(const Evidence& evidence) {
                from_its_place ? move_where_named(evidence, *pair.other, *pair.it) : std::move(fix)};
 }
 
+// Parts of a spread model on another device use what it keeps on one.
+std::optional<Cause> kept_on_one_device(const Evidence& evidence) {
+  const auto pair =
+      evidence.pair([&](const Operand& it) { return spread_owner(evidence, it) != nullptr; },
+                    [&](const Operand& other) { return !other.on_cpu() && !spread_owner(evidence, other); });
+  if (!pair) return std::nullopt;
+  return Cause{kCategory, Confidence::medium,
+               fmt::format("{} was made when {} was constructed, on one of the devices that its parts are spread over. "
+                           "A part on another one uses it, too: it meets {}.",
+                           with_place(*pair.it), spread_owner(evidence, *pair.it)->type, with_place(*pair.other)),
+               move_where_named(evidence, *pair.it, *pair.other)};
+}
+
 // Two results of the model's own layers, and nobody moved either: the layers are on different devices.
 std::optional<Cause> computed_apart(const Evidence& evidence) {
   const auto of_a_layer = [&](const Operand& it) {
@@ -478,6 +491,17 @@ std::optional<Cause> left_on_cpu(const Evidence& evidence) {
 
 }  // namespace
 
+const finding::RunningModule* spread_owner(const Evidence& evidence, const Operand& it) {
+  const auto hidden = it.hidden();
+  if (!hidden || it.on_cpu() || it.moved.known()) return nullptr;
+  const auto& running = evidence.refusal.modules;
+  const auto owner = std::find_if(running.begin(), running.end(), [&](const finding::RunningModule& each) {
+    return each.type == hidden.owner().type && each.devices.size() > 1 &&
+           std::find(each.devices.begin(), each.devices.end(), it.device) != each.devices.end();
+  });
+  return owner == running.end() || !constructs(it.created.stack, owner->type) ? nullptr : &*owner;
+}
+
 std::optional<Cause> module_split(const Evidence& evidence) {
   if (auto cause = replaced_by_a_method(evidence)) return cause;
   if (auto cause = part_constructed_later(evidence)) return cause;
@@ -486,6 +510,7 @@ std::optional<Cause> module_split(const Evidence& evidence) {
   if (auto cause = taken_from_its_hook(evidence)) return cause;
   if (auto cause = passed_between_parts(evidence)) return cause;
   if (auto cause = parts_of_no_module(evidence)) return cause;
+  if (auto cause = kept_on_one_device(evidence)) return cause;
   if (auto cause = made_elsewhere_by_the_model(evidence)) return cause;
   if (auto cause = left_on_cpu(evidence)) return cause;
   if (auto cause = inside_a_split_module(evidence)) return cause;

@@ -131,7 +131,8 @@ std::optional<Cause> hidden_state(const Evidence& evidence) {
         const auto hidden = it.hidden();
         return hidden && !given_the_current_device(it) && it.moved_away.device.empty() && !placed_by_choice(it) &&
                !evidence.made_inside_model(it) && !made_just_now(evidence, it, hidden) &&
-               !beside_its_owner(evidence, it, hidden) && !constructs(evidence.stack, hidden.owner().type) &&
+               !beside_its_owner(evidence, it, hidden) && !spread_owner(evidence, it) &&
+               !constructs(evidence.stack, hidden.owner().type) &&
                (it.is_state() || made_in_construction(it) || a_constant(evidence, it));
       },
       [](const Operand&) { return true; });
@@ -245,7 +246,8 @@ std::optional<Cause> state_not_registered(const Evidence& evidence) {
   const auto pair = evidence.pair(
       [&](const Operand& it) {
         return is_attribute(evidence, it) && !of_no_module(it) && !it.is_state() && !names_a_cache(it.name) &&
-               !placed_by_choice(it) && it.moved_away.device.empty() && !evidence.made_inside_model(it);
+               !placed_by_choice(it) && it.moved_away.device.empty() && !evidence.made_inside_model(it) &&
+               !spread_owner(evidence, it);
       },
       [](const Operand&) { return true; });
   if (!pair) return made_with_its_module(evidence);

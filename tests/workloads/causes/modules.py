@@ -298,3 +298,19 @@ class Wrapper(nn.Module):
         return self.inner(x)
 model, tokens = Wrapper(Body()), torch.tensor([1, 2]).to("cuda:0")
 model(tokens)
+
+# === a table of a spread model
+# category: module-split-or-hook-missing
+# confidence: medium
+# repairs: line
+# says: on one of the devices that its parts are spread over
+class Stack(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.parts = nn.ModuleList(nn.Linear(3, 3).to(device) for device in ("cuda:0", "cuda:1"))
+        self.bias = torch.arange(3.0, device="cuda:0")
+    def forward(self, x):
+        for part in self.parts:
+            x = part(x.to(part.weight.device)) + self.bias
+        return x
+Stack()(torch.ones(2, 3))
