@@ -74,6 +74,10 @@ std::string_view module_that_made(const Evidence&, const Operand&);
 // lie on one device all the same. Null: none.
 const finding::RunningModule* spread_owner(const Evidence&, const Operand&);
 
+// A variable of a caller's, which an object that is no module has as an attribute. No line of its constructor has
+// stored that: a method was given it.
+bool is_given_to_an_object(const Evidence&, const Operand&);
+
 // Has an object that is no module had it, as an attribute or within one, since before this call?
 bool is_owned_by_an_object(const Evidence&, const Operand&);
 

@@ -48,6 +48,17 @@ bool is_given_to_a_module(const Evidence& evidence, const Operand& it) {
 
 }  // namespace
 
+bool is_given_to_an_object(const Evidence& evidence, const Operand& it) {
+  const auto made = evidence.frame_that_made(it), own = innermost_project(evidence.stack);
+  if (it.role != "attribute" || !made || !own || *made <= *own) return false;
+  const auto variable = [&](const finding::Name& each) { return each.frame == *made && is_identifier(each.name); };
+  return std::any_of(it.names.begin(), it.names.end(), variable) &&
+         std::any_of(it.held_by.begin(), it.held_by.end(), [](const Chain& chain) {
+           const Holder* const last = chain.holders.empty() ? nullptr : &chain.holders.back();
+           return last && last->kind == "object" && last->holds == "attribute" && last->bound.line <= 0;
+         });
+}
+
 std::optional<Cause> made_on_the_default_device(const Evidence& evidence) {
   const auto line = [&](const Operand& it) -> const Frame* {
     if (it.is_of_state() || !it.on_cpu() || it.moved.known() || is_given_to_a_module(evidence, it)) return nullptr;
@@ -294,7 +305,7 @@ std::optional<Cause> created_without_device(const Evidence& evidence) {
   if (other.is_state() && evidence.caller_of_model() && !evidence.made_inside_model(it) &&
       !evidence.made_by_a_modules_method(it))
     return std::nullopt;
-  if (is_given_to_a_module(evidence, it)) return std::nullopt;
+  if (is_given_to_a_module(evidence, it) || is_given_to_an_object(evidence, it)) return std::nullopt;
   // It may well lie there: what is to choose from it has come from elsewhere.
   const auto making = evidence.frame_that_made(it), failing = innermost_project(evidence.stack);
   if (evidence.is_index_of(other, it) && making && failing && *making > *failing) return std::nullopt;

@@ -276,6 +276,22 @@ std::optional<Cause> label(const Evidence& evidence) {
                repairing(move_where_named(evidence, *pair.it, *pair.other))};
 }
 
+// A method of an object that is no module was given it, and the object has left it where it was.
+std::optional<Cause> given_to_a_method(const Evidence& evidence) {
+  const auto pair = evidence.pair(
+      [&](const Operand& it) {
+        return it.on_cpu() && !it.moved.known() && !it.is_of_state() && is_given_to_an_object(evidence, it);
+      },
+      [](const Operand& other) { return !other.on_cpu(); });
+  if (!pair) return std::nullopt;
+  Cause cause{kCategory, Confidence::low,
+              fmt::format("{} was given to an object that is no module and keeps it where it was made. It meets {}.",
+                          with_place(*pair.it), with_place(*pair.other)),
+              move_where_named(evidence, *pair.it, *pair.other)};
+  if (!cause.fix) cause.fix = use_site(evidence);
+  return cause;
+}
+
 }  // namespace
 
 // The operand, or the one thing that it was computed from, which a line of the program's took to the CPU; null: none
@@ -335,7 +351,8 @@ std::optional<Cause> input_not_moved(const Evidence& evidence) {
   if (auto cause = model_input(evidence)) return cause;
   if (auto cause = given_to_a_model(evidence)) return cause;
   if (auto cause = taken_away_before(evidence)) return cause;
-  return input_of_a_model_on_cpu(evidence);
+  if (auto cause = input_of_a_model_on_cpu(evidence)) return cause;
+  return given_to_a_method(evidence);
 }
 
 }  // namespace devtrace::report::verdict::rules

@@ -453,3 +453,21 @@ class Pair:
         start = torch.ones(1, 4, device=self.first.weight.device)
         return self.second(self.first(start))
 Pair(torch.device("cuda:0")).run()
+
+# === a method was given it
+# category: input-not-moved
+# confidence: low
+# repairs: line
+# says: was given to an object that is no module
+# fix: return x * self.scale + self.offset.to(x.device)
+class Shift:
+    def __init__(self, scale):
+        self.scale = scale
+    def set_offset(self, offset):
+        self.offset = offset
+    def apply(self, x):
+        return x * self.scale + self.offset
+shift = Shift(torch.full((3,), 2.0, device="cuda:0"))
+offset = torch.ones(3)
+shift.set_offset(offset)
+shift.apply(torch.ones(3).to("cuda:0"))
