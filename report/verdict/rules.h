@@ -70,8 +70,8 @@ std::optional<Fix> set_device_by_rank(const finding::GroupSetup& setup, const Fr
 // registered? Then nobody gave it that. The module's class; empty: no.
 std::string_view module_that_made(const Evidence&, const Operand&);
 
-// The running module on several devices whose constructor has made it on one of them, unregistered. Registered, it would
-// lie on one device all the same. Null: none.
+// The running module on several devices whose constructor has made it on one of them, unregistered. Registered, it
+// would lie on one device all the same. Null: none.
 const finding::RunningModule* spread_owner(const Evidence&, const Operand&);
 
 // A variable of a caller's, which an object that is no module has as an attribute. No line of its constructor has
