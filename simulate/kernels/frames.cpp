@@ -29,7 +29,9 @@ Block::Block(const Program& program, uint32_t function, const Launch& launch, Me
   const Code& code = program.codes[function];
   m_.lane_count = launch.block[0] * launch.block[1] * launch.block[2];
   m_.stride = (m_.lane_count + 31) / 32 * 32;
-  m_.shared_bytes = code.shared_bytes + launch.dynamic_shared;
+  // PTX ISA, %total_smem_size: shared memory is given out in units; a compiler's wide load may go to the unit's end.
+  constexpr size_t kUnit = 128;
+  m_.shared_bytes = (code.shared_bytes + launch.dynamic_shared + kUnit - 1) / kUnit * kUnit;
   shared_ = std::vector<uint64_t>(m_.shared_bytes / 8 + 130);
   // Programs may ask for 1024 bytes of alignment, and count on it.
   const auto at = reinterpret_cast<uintptr_t>(shared_.data());

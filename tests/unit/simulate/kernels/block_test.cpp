@@ -171,6 +171,10 @@ TEST(KernelBlock, EachAccessIsLookedAt) {
   EXPECT_EQ(r.line, 41u);
   EXPECT_EQ(launch(entry(head + "ld.global.u32 %r1, [%rd1+2]; ret;"), memory, at, 1).kind, FaultKind::misaligned);
   EXPECT_EQ(launch(entry(head + "ld.shared.u32 %r1, [4096]; ret;"), memory, at, 1).kind, FaultKind::shared);
+  // 28 bytes: up to the end of their unit of 128.
+  const std::string wide = "ld.shared.v4.u32 {%r1, %r2, %r3, %r4}, [";
+  EXPECT_EQ(launch(entry(wide + "16]; ret;"), memory, at, 1, 1, 28).kind, FaultKind::none);
+  EXPECT_EQ(launch(entry(wide + "128]; ret;"), memory, at, 1, 1, 28).kind, FaultKind::shared);
   EXPECT_EQ(launch(entry("trap;"), memory, at, 1).kind, FaultKind::trap);
 }
 
