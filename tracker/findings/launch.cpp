@@ -50,6 +50,7 @@ const Pointer* accessed(const MisplacedLaunch& misplaced) {
   if (!access) return nullptr;
   const auto is_it = [&](const Pointer& it) {
     if (it.variable || access->variable) return it.variable == access->variable;
+    if (access->parameter < 0) return it.parameter == Pointer::kNoParameter;
     return access->parameter == it.parameter && access->in_parameter == it.in_parameter &&
            (access->in_memory >= 0) == it.in_table;
   };
@@ -77,6 +78,9 @@ finding::List<finding::Operand> operands(const MisplacedLaunch& misplaced,
     if (pointer.variable) {
       operand.role = "variable";
       operand.name = variable_name(pointer.variable);
+    } else if (pointer.parameter == Pointer::kNoParameter) {
+      operand.role = "address";
+      operand.name = "an address that no parameter leads to";
     } else {
       operand.parameter = pointer.parameter;
       if (frames.empty()) parameters.add_to(operand, pointer.parameter, pointer.in_parameter);
@@ -150,8 +154,8 @@ Fault fault_of_stream(const MisplacedLaunch& misplaced, const std::string& kerne
 }
 
 std::string argument_of(const Pointer& pointer) {
-  return pointer.variable ? fmt::format("variable {}", variable_name(pointer.variable))
-                          : fmt::format("parameter {}", pointer.parameter);
+  if (pointer.variable) return fmt::format("variable {}", variable_name(pointer.variable));
+  return pointer.parameter == Pointer::kNoParameter ? "address" : fmt::format("parameter {}", pointer.parameter);
 }
 
 Fault fault_of_memory(const MisplacedLaunch& misplaced, const std::string& kernel) {
@@ -250,7 +254,7 @@ std::optional<Finding> finding_of(const MisplacedLaunch& misplaced) {
     launch.stream_device = fault.devices.back();
     add_stream(finding, misplaced, kernel);
   } else {
-    if (!fault.mismatched->variable) {
+    if (!fault.mismatched->variable && fault.mismatched->parameter != Pointer::kNoParameter) {
       launch.parameter = fault.mismatched->parameter;
       launch.offset = fault.mismatched->in_parameter;
     }

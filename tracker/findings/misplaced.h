@@ -14,6 +14,7 @@ namespace devtrace::findings {
 // for its stream (`launch.stream_device`), wherever its memory lies.
 struct MisplacedLaunch {
   struct Pointer {
+    static constexpr uint16_t kNoParameter = UINT16_MAX;  // it is not known how the kernel came there
     uintptr_t address;
     Device device;                   // the owner of the memory it points into
     uint16_t parameter;              // index

@@ -243,8 +243,9 @@ void add_access(MisplacedLaunch& misplaced, const KernelAccess& access) {
       return;
   // Not what was seen of the table before.
   std::erase_if(misplaced.pointers, [](const MisplacedLaunch::Pointer& it) { return it.in_table; });
-  misplaced.pointers.push_back({access.address, device, static_cast<uint16_t>(std::max(access.parameter, 0)),
-                                static_cast<uint16_t>(access.in_parameter), in_table,
+  const auto parameter =
+      access.parameter < 0 ? MisplacedLaunch::Pointer::kNoParameter : static_cast<uint16_t>(access.parameter);
+  misplaced.pointers.push_back({access.address, device, parameter, static_cast<uint16_t>(access.in_parameter), in_table,
                                 static_cast<uint32_t>(std::max<int64_t>(access.in_memory, 0)), access.variable});
 }
 

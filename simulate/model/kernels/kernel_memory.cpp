@@ -29,8 +29,8 @@ kernels::Memory::Found KernelMemory::find(uintptr_t address, size_t size, bool w
   }
   Allocation a;
   const bool inside = find_memory(address, &a);
-  if ((!inside || size > a.base + a.size - address) && (inside || block_before(address, &a)) && usable(context_, a) &&
-      a.kind == AllocationKind::device && address + size <= a.base + padded(a.size)) {
+  if (container_ && (!inside || size > a.base + a.size - address) && (inside || block_before(address, &a)) &&
+      usable(context_, a) && a.kind == AllocationKind::device && address + size <= a.base + padded(a.size)) {
     *extent = {a.base, padded(a.size)};
     return Found::noted;
   }

@@ -29,6 +29,7 @@ __global__ void of_constants(float* out) {
   out[threadIdx.x] = factors[threadIdx.x];  // CONSTANT
 }
 __global__ void of_offset(float* out) { *out = offset; }  // OFFSET
+__global__ void nowhere(float* out) { *out = *reinterpret_cast<volatile float*>(0x4000); }  // NOWHERE
 __global__ void set_offset() { offset = 3; }
 __global__ void hit() { atomicAdd(&hits, 1); }
 static float* on(int device, size_t count = 64) {
@@ -111,6 +112,7 @@ int main(int, char** words) {
     cudaSetDevice(1);
     hit<<<1, 1>>>();
   }
+  if (is(what, "nowhere")) nowhere<<<1, 1>>>(here);
   if (is(what, "peer")) {
     cudaDeviceEnablePeerAccess(0, 0);
     scale<<<1, 32>>>(here, there);
@@ -158,6 +160,12 @@ def test_the_access_is_told_whichever_way_the_address_came(rehearsed, way):
     assert access["instruction"].startswith("ld.global") and not access.get("writes") and access["bytes"] == 4
     assert {key: access[key] for key in ("in_memory", "variable") if key in access} == by
     assert "kernel reads 4 bytes of " in outcome.err and f"program.cu:{access['line']['line']}" in outcome.err
+
+
+def test_an_address_that_came_from_nowhere(rehearsed):
+    finding = only(rehearsed("nowhere"), "invalid-access")
+    assert [operand["role"] for operand in finding["operands"] if operand.get("odd")] == ["address"]
+    assert "parameter" not in finding["launch"] and finding["launch"]["access"]["line"]["line"] == line_of(PROGRAM, "// NOWHERE")
 
 
 def test_a_memory_s_owner_and_the_line_that_made_it_are_told(rehearsed):
