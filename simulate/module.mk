@@ -86,6 +86,9 @@ WITH_CUDA := $(filter-out simulate/kernels simulate/settings simulate/values sim
 $(foreach f,$(WITH_CUDA),$(eval FLAGS_$(f) += $(SIM_FLAGS_13)))
 FLAGS_simulate/cudnn += -isystem $(CUDA_WHEEL_LIBRARIES)/cudnn/include
 FLAGS_simulate/nccl += -isystem $(CUDA_WHEEL_LIBRARIES)/nccl/include
+# Eigen's factorisations in four precisions: the wheel has to stay small.
+FLAGS_simulate/cusolver += -Os
+FLAGS_simulate/cusparse += -Os
 FLAGS_simulate/kernels += -O3 # loops over the threads of a block
 FLAGS_simulate/nccl += -O3 # the sums over ranks: -O2 does not vectorise them
 $(foreach f,$(WITH_CUDA),$(OBJECTS_$(f))): | $(DRIVER_LISTS)
