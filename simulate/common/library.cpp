@@ -71,10 +71,6 @@ bool destroy(const void* handle) {
   return true;
 }
 
-bool launch(const char* name, const void* handle) {
-  return devtrace_sim_library_launch(name, object(handle)->stream) != CUDA_SUCCESS;
-}
-
 void Object::describe(std::initializer_list<const void*> memory) {
   size_t count = 0;
   for (void*& each : pointers) each = count < memory.size() ? const_cast<void*>(memory.begin()[count++]) : nullptr;

@@ -15,7 +15,6 @@
 #include "simulate/common/uncomputed_part.h"
 
 // Records work of a library on a stream, as a kernel of that name; in libcuda.
-extern "C" CUresult devtrace_sim_library_launch(const char* name, CUstream stream);
 // The same in a context, which need not be the current one, on memory of devices: where a kernel could not reach that
 // it faults. What is no device's memory is passed over. `written`: how many of them, the last, it writes to; in front
 // of these are `leading_on` tables of pointers to what it writes to. The name stays where it is. No context: the
@@ -85,10 +84,9 @@ inline Object* object(const void* handle) {
   return static_cast<Object*>(const_cast<void*>(handle));
 }
 
-// Records a launch on the handle's stream; zeroes the result codes that the library would have written (device memory
-// is host memory here). Each of these is false or zero when nothing was wrong.
-bool launch(const char* name, const void* handle);
-// The same on memory of devices: in the handle's own context, or in the current one.
+// Records a launch on the handle's stream and on memory of devices, in the handle's own context, or in the current one.
+// Zeroes the result codes that the library would have written: device memory is host memory here. Each of these is
+// false or zero when nothing was wrong.
 bool launch(const char* name, const void* handle, const Memory& memory);
 bool launch_in_current(const char* name, const void* handle, const Memory& memory);
 void succeed(int* info, long long count);

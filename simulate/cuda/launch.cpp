@@ -140,26 +140,6 @@ CUresult CUDAAPI cuLaunchKernelEx(const CUlaunchConfig* c, CUfunction f, void** 
 
 namespace {
 
-// Stands for the kernels of a mathematics library that is itself a stub.
-CUresult library_launch(const char* name, CUstream handle) {
-  CUstream stream;
-  TRY(simulate::resolve(handle, &stream));
-  REQUIRE_CONTEXT(context);
-  simulate::Operation operation;
-  operation.type = CU_GRAPH_NODE_TYPE_KERNEL;
-  operation.library = name;
-  return simulate::submit(stream, std::move(operation));
-}
-
-}  // namespace
-
-extern "C" __attribute__((visibility("default"))) CUresult devtrace_sim_library_launch(const char* name,
-                                                                                       CUstream stream) {
-  return library_launch(name, stream);
-}
-
-namespace {
-
 // What a library's kernel has for parameters as far as it is simulated: the memory that it writes to and reads.
 CUfunction writer(const char* name) {
   static const auto* const facts = [] {

@@ -71,3 +71,21 @@ def check(name: str, found, expected, tolerance: float = 1e-5):
     found, expected = numpy.asarray(found), numpy.asarray(expected)
     if found.shape != expected.shape or not numpy.allclose(found, expected, rtol=tolerance, atol=tolerance):
         print(f"{name}: {found.ravel()[:6]} in the place of {expected.ravel()[:6]}")
+
+
+# What cuBLAS, cuSOLVER and cuSPARSE call the same.
+TYPES = {"S": numpy.float32, "D": numpy.float64, "C": numpy.complex64, "Z": numpy.complex128}
+N, T, C = 0, 1, 2
+LOWER, UPPER = 0, 1
+random = numpy.random.default_rng(7)
+
+
+def numbers(kind, *shape):
+    values = random.standard_normal(shape)
+    if numpy.issubdtype(kind, numpy.complexfloating):
+        values = values + 1j * random.standard_normal(shape)
+    return values.astype(kind)
+
+
+def op(which, m):
+    return {N: m, T: m.T, C: m.conj().T}[which]

@@ -44,20 +44,6 @@ std::string variable_name(const char* symbol) {
   return std::string(report::unqualified_name(binary::demangled(symbol)));
 }
 
-// The pointer by which the kernel came to what it may not use.
-const Pointer* accessed(const MisplacedLaunch& misplaced) {
-  const KernelAccess* const access = misplaced.access;
-  if (!access) return nullptr;
-  const auto is_it = [&](const Pointer& it) {
-    if (it.variable || access->variable) return it.variable == access->variable;
-    if (access->parameter < 0) return it.parameter == Pointer::kNoParameter;
-    return access->parameter == it.parameter && access->in_parameter == it.in_parameter &&
-           (access->in_memory >= 0) == it.in_table;
-  };
-  const auto found = std::ranges::find_if(misplaced.pointers, is_it);
-  return found == misplaced.pointers.end() ? nullptr : &*found;
-}
-
 // One operand for each pointer: the tensor that a Python frame holds there, and where its memory came from.
 finding::List<finding::Operand> operands(const MisplacedLaunch& misplaced,
                                          const std::vector<stacks::PythonFrame>& frames,
@@ -87,7 +73,7 @@ finding::List<finding::Operand> operands(const MisplacedLaunch& misplaced,
       if (pointer.in_table) parameters.add_place(operand, pointer.in_memory);
     }
     operand.address = fmt::format("{:#x}", pointer.address);
-    operand.mismatched = pointer.device != misplaced.device || &pointer == accessed(misplaced);
+    operand.mismatched = pointer.device != misplaced.device || (misplaced.access && i == misplaced.accessed);
     if (add_memory(operand, pointer.address, source)) operand.pool.clear();
     if (tensors[i]) operand.extent.reset();  // its own size says more than its block's
   }
@@ -184,9 +170,9 @@ Fault fault_of_memory(const MisplacedLaunch& misplaced, const std::string& kerne
 // What only the access shows; empty where what the launch was given shows it.
 std::optional<Fault> fault_of_access(const MisplacedLaunch& misplaced, const std::string& kernel) {
   using To = KernelAccess::To;
-  const Pointer* const pointer = accessed(misplaced);
-  if (!pointer) return std::nullopt;
+  if (!misplaced.access) return std::nullopt;
   const KernelAccess& access = *misplaced.access;
+  const Pointer* const pointer = &misplaced.pointers[misplaced.accessed];
   const std::string here = misplaced.device.name();
   const auto on_host = [](const Pointer& p) { return p.device.is_cpu(); };
   if (access.to == To::variable)

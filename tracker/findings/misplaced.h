@@ -30,6 +30,7 @@ struct MisplacedLaunch {
   std::vector<Pointer> pointers;
   // What the kernel did, where a simulated driver has computed it; then the launch is a finding whatever it was given.
   const KernelAccess* access = nullptr;
+  size_t accessed = 0;       // by which of the pointers it came there
   uint32_t launched_at = 0;  // the stack, if that is not the calling thread's; 0: it is
 };
 

@@ -225,7 +225,8 @@ thread_local constinit LeftForLater left_for_later{};
 
 bool told_later(const events::Launch& launch) {
   const ReentrancyGuard inside;
-  const auto tells = reinterpret_cast<TellsOfKernel>(platform().symbol("libcuda.so", kTellsOfKernel));
+  // Once: looking for it takes longer than all else that is done of a launch. Only a simulated driver has it.
+  static const auto tells = reinterpret_cast<TellsOfKernel>(platform().symbol("libcuda.so", kTellsOfKernel));
   if (launch.graph || !tells || !tells(launch.kernel->name.c_str(), launch.stream)) return false;
   left_for_later = {launch.function, launch.stream};
   return true;
@@ -237,12 +238,15 @@ void add_access(MisplacedLaunch& misplaced, const KernelAccess& access) {
   const Device device = access.device >= 0 ? Device::cuda(access.device) : Device();
   if (access.to == KernelAccess::To::variable) misplaced.pointers.clear();
   const bool in_table = access.in_memory >= 0;
-  for (const MisplacedLaunch::Pointer& known : misplaced.pointers)
-    if (access.parameter == known.parameter && access.in_parameter == known.in_parameter && !in_table &&
-        !known.in_table)
-      return;
+  auto& pointers = misplaced.pointers;
+  const auto known = std::ranges::find_if(pointers, [&](const MisplacedLaunch::Pointer& it) {
+    return access.parameter == it.parameter && access.in_parameter == it.in_parameter && !in_table && !it.in_table;
+  });
+  misplaced.accessed = static_cast<size_t>(known - pointers.begin());
+  if (known != pointers.end()) return;
   // Not what was seen of the table before.
-  std::erase_if(misplaced.pointers, [](const MisplacedLaunch::Pointer& it) { return it.in_table; });
+  std::erase_if(pointers, [](const MisplacedLaunch::Pointer& it) { return it.in_table; });
+  misplaced.accessed = pointers.size();
   const auto parameter =
       access.parameter < 0 ? MisplacedLaunch::Pointer::kNoParameter : static_cast<uint16_t>(access.parameter);
   misplaced.pointers.push_back({access.address, device, parameter, static_cast<uint16_t>(access.in_parameter), in_table,
@@ -254,7 +258,7 @@ void add_access(MisplacedLaunch& misplaced, const KernelAccess& access) {
   if (within_told_call()) return;
   MisplacedLaunch misplaced{launch, {}, {}};
   try {
-    if (platform().simulated() && told_later(launch)) return;
+    if (told_later(launch)) return;
     if (looked_closer(launch, misplaced)) findings::report(misplaced);
   } catch (...) {  // out of memory: one report is lost, the launch goes on
   }

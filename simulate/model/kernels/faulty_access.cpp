@@ -72,35 +72,6 @@ KernelRan watcher() {
   return found;
 }
 
-bool of_variable(const kernels::Result& r) {
-  Allocation a;
-  return r.kind == kernels::FaultKind::noted && find_memory(r.address, &a) && a.flags & kOfModule;
-}
-
-// What the address has to do with memory, and where words that lead to it may begin.
-uintptr_t describe(const RanKernel& ran, const kernels::Result& r, KernelAccess* access) {
-  using kernels::FaultKind;
-  Allocation a;
-  if (of_variable(r)) {
-    access->to = KernelAccess::To::variable;
-    return r.address;
-  }
-  if (r.kind == FaultKind::texture) {
-    access->to = KernelAccess::To::texture;
-    const auto object = texture_of(r.address);
-    access->device = object ? object->device : -1;
-    return r.address;
-  }
-  if (find_memory(r.address, &a) && !usable(ran.context, a)) {
-    access->device = a.device;
-    return a.base;
-  }
-  access->to = KernelAccess::To::nobodys;
-  const int physical = arena_owner(r.address);
-  if (physical >= 0) access->device = ordinal_of(physical);
-  return block_before(r.address, &a) ? a.base : r.address;
-}
-
 std::vector<KernelVariable> variables(const RanKernel& ran) {
   std::vector<KernelVariable> all;
   const auto& listed = ran.program.module.variables;
@@ -109,17 +80,49 @@ std::vector<KernelVariable> variables(const RanKernel& ran) {
   return all;
 }
 
-void add_way(const RanKernel& ran, uintptr_t begin, uintptr_t address, KernelAccess* access, std::string* variable) {
+// The name of the variable by which the kernel came to the address; empty for a parameter, and where it is not known.
+std::string add_way(const RanKernel& ran, uintptr_t begin, uintptr_t address, KernelAccess* access) {
   const kernels::Code& code = ran.program.codes[ran.index];
   std::vector<KernelParameter> layout;
   for (size_t i = 0; i < code.function->parameters.size(); ++i)
     layout.push_back({code.offsets[i], code.function->parameters[i].bytes});
   const auto way = way_to(ran.context, begin, address, ran.launch.parameters, layout, variables(ran));
-  if (!way) return;
+  if (!way) return {};
   access->parameter = way->parameter;
   access->in_parameter = static_cast<uint32_t>(way->in_parameter);
   access->in_memory = way->in_memory;
-  *variable = way->variable;
+  return std::string(way->variable);
+}
+
+// What the address has to do with memory, and how the kernel came to it; the variable's name as add_way.
+std::string describe(const RanKernel& ran, const kernels::Result& r, KernelAccess* access) {
+  using kernels::FaultKind;
+  Allocation a;
+  const bool given_out = find_memory(r.address, &a);
+  if (r.kind == FaultKind::noted && given_out && a.flags & kOfModule) {
+    access->to = KernelAccess::To::variable;
+    const auto there =
+        set_elsewhere(*ran.function.container, a.base, ran.context->device).value_or(VariableElsewhere{});
+    access->device = there.device;
+    access->address = there.address;
+    return there.name;
+  }
+  uintptr_t begin = r.address;
+  if (r.kind == FaultKind::texture) {
+    const TextureObject object = texture_of(r.address).value_or(TextureObject{});
+    access->to = KernelAccess::To::texture;
+    access->device = object.device;
+    access->address = memory_of(object);
+  } else if (given_out && !usable(ran.context, a)) {
+    access->device = a.device;
+    begin = a.base;
+  } else {
+    access->to = KernelAccess::To::nobodys;
+    const int physical = arena_owner(r.address);
+    if (physical >= 0) access->device = ordinal_of(physical);
+    if (block_before(r.address, &a)) begin = a.base;
+  }
+  return add_way(ran, begin, r.address, access);
 }
 
 bool is_access(const kernels::Result& r) {
@@ -171,21 +174,11 @@ void notify(const RanKernel& ran, const kernels::Result& r) {
     std::copy_n(r.thread, 3, access.thread);
     access.file = r.file.c_str();
     access.line = r.line;
-    const uintptr_t begin = describe(ran, r, &access);
-    if (of_variable(r)) {
-      Allocation here;
-      if (!find_memory(r.address, &here)) return;
-      const auto there = set_elsewhere(*ran.function.container, here.base, run.device);
-      if (!there) return;
-      variable = there->name;
-      access.device = there->device;
-      access.address = there->address;
-    } else {
-      words = r.kind == kernels::FaultKind::texture ? r.text : whose(ran.context, r.address);
-      add_way(ran, begin, r.address, &access, &variable);
-      if (const auto object = texture_of(r.address); object && r.kind == kernels::FaultKind::texture)
-        access.address = memory_of(*object);
-    }
+    variable = describe(ran, r, &access);
+    if (access.to == KernelAccess::To::texture)
+      words = r.text;
+    else if (access.to != KernelAccess::To::variable)
+      words = whose(ran.context, r.address);
     access.whose = words.c_str();
     if (!variable.empty()) access.variable = variable.c_str();
     run.access = &access;

@@ -14,10 +14,9 @@ namespace devtrace::simulate {
 
 namespace {
 
-// Blocks begin at multiples of this: up to the next one nothing else lies there, and hardware does not fault.
-constexpr size_t kAlignment = 512;
+// Up to where the next block may begin nothing else lies, and hardware does not fault.
 size_t padded(size_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  return (bytes + kGrain - 1) / kGrain * kGrain;
 }
 
 }  // namespace
@@ -111,7 +110,7 @@ std::string whose(CUcontext context, uintptr_t address) {
 
 bool block_before(uintptr_t address, Allocation* block) {
   constexpr uintptr_t kNear = 1 << 16;
-  for (uintptr_t at = address & ~(kAlignment - 1); at > address - kNear; at -= kAlignment)
+  for (uintptr_t at = address & ~(kGrain - 1); at > address - kNear; at -= kGrain)
     if (find_memory(at, block)) return true;
   return false;
 }

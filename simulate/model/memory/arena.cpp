@@ -15,7 +15,6 @@ namespace devtrace::simulate {
 namespace {
 
 constexpr size_t kSmall = 1 << 20;  // up to here allocations share chunks
-constexpr size_t kGrain = 512;
 
 size_t round_up(size_t n, size_t to) {
   return (n + to - 1) / to * to;

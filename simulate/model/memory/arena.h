@@ -13,6 +13,7 @@
 namespace devtrace::simulate {
 
 constexpr size_t kChunk = 2 << 20;  // device pages: an aligned 2 MiB of addresses has one owner
+constexpr size_t kGrain = 512;      // small blocks begin at multiples of it, as the driver's do
 
 // First fit over free ranges of [0, size). Not thread safe.
 class Ranges {

@@ -3,26 +3,11 @@
 import ctypes
 
 import numpy as np
-from device_arrays import Array, Library, check, runtime  # noqa: F401
+from device_arrays import LOWER, TYPES, UPPER, Array, C, Library, N, T, check, numbers, op, random
 
 solver, sparse = Library("libcusolver.so.12"), Library("libcusparse.so.12")
 handle = solver.handle("cusolverDnCreate")
-random = np.random.default_rng(7)
-TYPES = {"S": np.float32, "D": np.float64, "C": np.complex64, "Z": np.complex128}
 R_32F, R_64F, C_32F, C_64F = 0, 1, 4, 5
-N, T, C = 0, 1, 2
-LOWER, UPPER = 0, 1
-
-
-def numbers(kind, *shape):
-    values = random.standard_normal(shape)
-    if np.issubdtype(kind, np.complexfloating):
-        values = values + 1j * random.standard_normal(shape)
-    return values.astype(kind)
-
-
-def op(which, m):
-    return {N: m, T: m.T, C: m.conj().T}[which]
 
 
 def one_int(value=7):
