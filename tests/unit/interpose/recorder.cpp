@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "tracker/base/thread_state.h"
+#include "tracker/interface/platform.h"
 
 namespace devtrace::events {
 
@@ -79,6 +80,9 @@ int main(int argc, char** argv) {
   ::setenv("DEVTRACE_SIM_GPUS", "2", 1);
   ::setenv("DEVTRACE_SIM_PEER", "0-1", 1);
   ::unsetenv("CUDA_VISIBLE_DEVICES");
+  devtrace::Platform answers;
+  answers.simulated = [] { return false; };
+  devtrace::set_platform(answers);
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }
