@@ -11,13 +11,15 @@ namespace devtrace {
 // An access that its device may not make, or that reads what nobody has set.
 struct KernelAccess {
   enum class To : uint8_t {
-    memory,    // that is there, and that the kernel's device has no access to
-    nobodys,   // freed, never given out, or behind the end of a block
-    texture,   // a texture or surface object of another device
-    variable,  // of the module: it was read, has no value on this device, and one on `device`
+    memory,     // that is there, and that the kernel's device has no access to
+    nobodys,    // freed, never given out, or behind the end of a block
+    texture,    // a texture or surface object of another device
+    variable,   // of the module: it was read, has no value on this device, and one on `device`
+    unwritten,  // that nothing has written since it was allocated: it was read
+    shared,     // of the block: another thread has accessed it, and nothing orders the two
   } to = To::memory;
   bool writes = false;
-  uint64_t address = 0;          // of `variable` that on `device`, of `texture` the handle
+  uint64_t address = 0;          // of `variable` that on `device`, of `texture` the handle, of `shared` the place
   size_t bytes = 0;              // that are read or written
   const char* instruction = "";  // "ld.global.f32"
   uint32_t block[3] = {}, thread[3] = {};

@@ -110,12 +110,24 @@ void Parser::resolve_labels(Scope& scope) {
   unresolved_.insert(unresolved_.end(), left.begin(), left.end());
 }
 
+// PTX ISA, ".loc": a place that a function was inlined into was named before, as one with its own caller, perhaps. Not
+// looked for beyond some: a function may have many.
+uint32_t Parser::location_of(const Location& place) {
+  constexpr size_t kLookedAt = 1000;
+  std::vector<Location>& all = function_->locations;
+  for (size_t i = all.size(); i > 0 && all.size() - i < kLookedAt; --i) {
+    const Location& one = all[i - 1];
+    if (one.file == place.file && one.line == place.line && one.column == place.column) return static_cast<uint32_t>(i);
+  }
+  all.push_back(place);
+  return static_cast<uint32_t>(all.size());
+}
+
 // After ".loc": file line column [, function_name label [+ n], inlined_at file line column]
 bool Parser::location() {
   uint64_t file = 0, line = 0, column = 0;
   if (!whole(&file, UINT32_MAX) || !whole(&line, UINT32_MAX) || !whole(&column, UINT32_MAX)) return false;
-  function_->locations.push_back(
-      {static_cast<uint32_t>(file), static_cast<uint32_t>(line), static_cast<uint32_t>(column)});
+  Location here{static_cast<uint32_t>(file), static_cast<uint32_t>(line), static_cast<uint32_t>(column)};
   while (accept(",")) {
     const std::string_view word = take().text;
     uint64_t n = 0;
@@ -123,12 +135,14 @@ bool Parser::location() {
       take();
       if (accept("+") && !whole(&n, UINT64_MAX)) return false;
     } else if (word == "inlined_at") {
-      for (int i = 0; i < 3; ++i)
-        if (!whole(&n, UINT32_MAX)) return false;
+      if (!whole(&file, UINT32_MAX) || !whole(&line, UINT32_MAX) || !whole(&column, UINT32_MAX)) return false;
+      here.caller =
+          location_of({static_cast<uint32_t>(file), static_cast<uint32_t>(line), static_cast<uint32_t>(column)});
     } else {
       return fail("unknown attribute of .loc before");
     }
   }
+  function_->locations.push_back(here);
   return true;
 }
 

@@ -76,6 +76,7 @@ class Parser {
   bool body(int depth);
   bool statement();
   bool label(std::string_view name);
+  uint32_t location_of(const Location& place);
   bool location();
   bool instruction();
   void resolve_labels(Scope& scope);

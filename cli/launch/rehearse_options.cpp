@@ -100,6 +100,13 @@ void RehearseOptions::declare_what_is_not_computed(CLI::App& app) {
                "compute kernels that NVIDIA's compilers have made as well: their licence has a clause on translating "
                "what they make, so you say so")
       ->excludes(values_off);
+  app.add_option("--kernel-checks", kernel_checks,
+                 "what is looked at in kernels that are computed: owner, whose memory each access is of; all, also "
+                 "races in shared memory and reads of memory that nothing has written, which takes several times as "
+                 "long [owner]")
+      ->type_name("owner|all")
+      ->check(CLI::IsMember({"owner", "all"}))
+      ->excludes(values_off);
   app.add_flag("--poison", poison, "fill what is not computed with NaN (-1 in whole numbers)")->excludes(values_off);
 }
 
@@ -124,6 +131,7 @@ Launch RehearseOptions::on_simulated_devices(Launch what) const {
   if (strict) set("DEVTRACE_SIM_STRICT", "1");
   if (poison) set("DEVTRACE_SIM_POISON", "1");
   if (kernels) set("DEVTRACE_SIM_KERNELS", "1");
+  set("DEVTRACE_SIM_KERNEL_CHECKS", kernel_checks);
   if (eager) set("TORCHDYNAMO_DISABLE", "1");
   // JAX and TensorFlow would take most of each device's memory at their start, and the host has not that much. CuPy
   // asks its compiler for machine code, of which nothing can be computed.

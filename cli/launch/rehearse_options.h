@@ -12,6 +12,7 @@ struct RehearseOptions : ProgramOptions {
   std::string gpu_model, memory, peer, async;
   bool no_values = false, no_trace = false, eager = false, keep_going = false, strict = false, poison = false,
        kernels = false;
+  std::string kernel_checks;
 
   // Adds those of the devices; those of ProgramOptions are not among them.
   void declare_devices(CLI::App& app);

@@ -26,6 +26,8 @@ constexpr Rule kRules[] = {
      "A kernel was launched while another device was current than the one its data or its stream is on."},
     {"invalid-access", "A kernel used memory that was freed, never given out, or lies behind the end of its block."},
     {"unset-variable", "A kernel read a variable that was set on another device alone."},
+    {"uninitialized-read", "A kernel read memory that nothing had written."},
+    {"shared-memory-race", "Threads of a block accessed the same shared memory with no barrier between them."},
     {"handle-mismatch",
      "A library was called by a handle of another device than its memory's or the current one, or an event was "
      "recorded on another device's stream."},

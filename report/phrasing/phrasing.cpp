@@ -24,6 +24,8 @@ constexpr Kind kKinds[] = {
     {"wrong-current-device", "was launched while another device was current:", "a kernel"},
     {"invalid-access", "used memory that is nobody's on", "a kernel"},
     {"unset-variable", "read a variable that was set on another device alone:", "a kernel"},
+    {"uninitialized-read", "read memory that nothing has written on", "a kernel"},
+    {"shared-memory-race", "has threads that race in shared memory on", "a kernel"},
     {"handle-mismatch", "was given a handle of another device:", "a library's function"},
     {"copy-mismatch", "states devices that its ends contradict:", "a copy"},
     {"duplicate-device", "was called by ranks of one device:", "a communicator"},

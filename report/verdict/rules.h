@@ -18,6 +18,8 @@ std::optional<Cause> handle_elsewhere(const Evidence&);
 std::optional<Cause> missing_set_device(const Evidence&);
 std::optional<Cause> unset_variable(const Evidence&);
 std::optional<Cause> invalid_access(const Evidence&);
+std::optional<Cause> uninitialized_read(const Evidence&);
+std::optional<Cause> shared_memory_race(const Evidence&);
 std::optional<Cause> cpp_operand_elsewhere(const Evidence&);
 std::optional<Cause> cpp_state_not_registered(const Evidence&);
 std::optional<Cause> unguarded_kernel(const Evidence&);

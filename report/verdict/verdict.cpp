@@ -33,6 +33,8 @@ constexpr std::optional<Cause> (*kRules[])(const Evidence&) = {
     rules::missing_set_device,        // C++: nothing made the right device current
     rules::invalid_access,            // a kernel used memory that is nobody's
     rules::unset_variable,            // C++: a variable that has a value on another device alone
+    rules::uninitialized_read,        // C++: memory that nothing has written
+    rules::shared_memory_race,        // C++: threads of a block with no barrier between them
     rules::cpp_state_not_registered,  // LibTorch: what a module's constructor keeps and to() does not know of
     rules::cpp_operand_elsewhere,     // LibTorch: what a line gives to an operator lies on two devices
     rules::unguarded_kernel,          // findings at a launch: everything is elsewhere

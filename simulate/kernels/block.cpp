@@ -27,6 +27,7 @@ void Block::begin(uint64_t number) {
   m_.block[2] = static_cast<uint32_t>(number / launch_.grid[0] / launch_.grid[1]);
   refresh();
   m_.alive = Lanes(m_.lane_count);
+  if (m_.hazards) m_.hazards->barrier();
   for (Barrier& barrier : barriers_) barrier = {};
   auto first = std::make_unique<Group>();
   first->lanes = m_.alive;
@@ -104,11 +105,30 @@ Block::State Block::run() {
 
 // What is only noted lets the block go on.
 bool Block::is_fault() {
-  if (m_.fault.kind == FaultKind::noted) {
+  if (goes_on(m_.fault.kind)) {
     m_.memory->note(result());
     m_.fault = {};
   }
   return m_.fault.kind != FaultKind::none;
+}
+
+// The first one is enough.
+void Block::look_for_hazard() {
+  Hazard hazard;
+  if (!m_.hazards->found(&hazard) || m_.fault.kind != FaultKind::none) return;
+  m_.fault.address = hazard.offset;
+  m_.fault.size = hazard.size;
+  m_.fault.writes = hazard.writes;
+  Result other;
+  locate(*hazard.other_code, hazard.other_step, &other);
+  std::string text = "shared memory that thread (";
+  for (int i = 0; i < 3; ++i) text += (i ? "," : "") + std::to_string(special(static_cast<Special>(i), hazard.other));
+  text += hazard.other_wrote ? ") wrote before (" : ") read before (";
+  text += other.instruction;
+  if (!other.file.empty()) text += " at " + other.file + ":" + std::to_string(other.line);
+  m_.fail(FaultKind::hazard, hazard.lane, text + "), with no barrier between them");
+  m_.hazards = nullptr;
+  m_.watched = m_.follows;
 }
 
 void Block::go_on(Group& group) {
@@ -120,6 +140,8 @@ void Block::go_on(Group& group) {
   for (uint32_t at = group.at;;) {
     const Step& step = steps[at];
     if (step.flow == Flow::next) [[likely]] {
+      if (m_.hazards) [[unlikely]]
+        m_.hazards->at(code_, at);
       if (step.guard == kNoSlot) {
         step.run(m_, step);
       } else {
@@ -128,6 +150,8 @@ void Block::go_on(Group& group) {
         if (!some.empty()) step.run(m_, step);
         m_.lanes = &group.lanes;
       }
+      if (m_.hazards) [[unlikely]]
+        look_for_hazard();
       if (m_.fault.kind != FaultKind::none) [[unlikely]] {
         step_ = at;
         if (is_fault()) return;
@@ -201,6 +225,7 @@ bool Block::control(Group& group, const Step& step) {
         group.wait = Wait::warp;
         return false;
       }
+      if (m_.hazards) m_.hazards->warps(group.lanes);
       ++group.at;
       return false;
     default:
@@ -298,6 +323,7 @@ void Block::release() {
       ++group->at;
     }
     barrier = {};
+    if (m_.hazards) m_.hazards->barrier();
   }
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "simulate/kernels/code.h"
+#include "simulate/kernels/hazards.h"
 #include "simulate/kernels/launch.h"
 #include "simulate/kernels/machine.h"
 
@@ -72,6 +73,8 @@ class Block {
   uint32_t limit(const Group& group) const;
   void go_on(Group& group);
   bool is_fault();
+  void look_for_hazard();
+  void locate(const Code& code, uint32_t step, Result* r) const;  // the instruction, and its line
   bool control(Group& group, const Step& step);
   Group& apart(const Group& from, Lanes lanes, uint32_t at);
   bool by_table(Group& group, const Step& step);
@@ -100,6 +103,7 @@ class Block {
   std::unordered_map<const Code*, Prepared> prepared_;
   std::vector<std::unique_ptr<Frame>> frames_;
   std::vector<uint64_t> shared_;
+  std::unique_ptr<SharedHazards> hazards_;
   Barrier barriers_[17];
   size_t frame_bytes_ = 0, local_used_ = 0;
   uint32_t step_ = 0;  // that failed

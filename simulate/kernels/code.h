@@ -75,6 +75,11 @@ struct CallSite {
   std::vector<Place> arguments, results;
 };
 
+struct SharedVariable {
+  std::string_view name;
+  uint32_t begin = 0, bytes = 0;
+};
+
 struct Code {
   const ptx::Function* function = nullptr;
   std::vector<Step> steps;
@@ -88,6 +93,7 @@ struct Code {
   uint32_t local_bytes = 0;
   Slot local_base = kNoSlot;
   uint32_t shared_bytes = 0;  // dynamic shared memory follows
+  std::vector<SharedVariable> shared_variables;
   uint32_t caches = 0;
   std::vector<std::string> refusals;  // what is not done, by Step::extra of a refusing step
 };

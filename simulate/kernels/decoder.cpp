@@ -77,13 +77,18 @@ void Decoder::lay_out() {
     *at += v.bytes;
     return static_cast<uint32_t>(begin);
   };
-  for (const ptx::Variable& v : program_.module.variables)
-    module_shared_.push_back(v.space == Space::shared && !v.external ? put(&shared, v) : 0);
+  const auto put_shared = [&](const ptx::Variable& v) -> uint32_t {
+    if (v.space != Space::shared || v.external) return 0;
+    const uint32_t begin = put(&shared, v);
+    if (function_.entry) code_.shared_variables.push_back({v.name, begin, static_cast<uint32_t>(v.bytes)});
+    return begin;
+  };
+  for (const ptx::Variable& v : program_.module.variables) module_shared_.push_back(put_shared(v));
   // Functions' own shared variables lie side by side, whoever calls them; an entry's own are its alone.
   for (const ptx::Function& f : program_.module.functions) {
     if (f.entry && &f != &function_) continue;
     for (const ptx::Variable& v : f.variables) {
-      const uint32_t at = v.space == Space::shared && !v.external ? put(&shared, v) : 0;
+      const uint32_t at = put_shared(v);
       if (&f == &function_) local_.push_back(at);
     }
   }
@@ -112,7 +117,11 @@ void Decoder::lay_out() {
     for (const ptx::Variable& v : function_.parameters) place(v, &code_.parameters);
     for (const ptx::Variable& v : function_.results) place(v, &code_.results);
   }
+  const auto dynamic = std::ranges::find_if(
+      program_.module.variables, [](const ptx::Variable& v) { return v.space == Space::shared && v.external; });
   code_.shared_bytes = static_cast<uint32_t>(std::min<size_t>(aligned(shared, 16), UINT32_MAX));
+  if (function_.entry && dynamic != program_.module.variables.end())
+    code_.shared_variables.push_back({dynamic->name, code_.shared_bytes, UINT32_MAX - code_.shared_bytes});
   code_.local_bytes = static_cast<uint32_t>(std::min<size_t>(aligned(local, 16), UINT32_MAX));
   if (code_.local_bytes) code_.local_base = temporary(8);
 }

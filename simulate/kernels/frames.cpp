@@ -40,6 +40,9 @@ Block::Block(const Program& program, uint32_t function, const Launch& launch, Me
   m_.parameter_bytes = launch.parameters.size();
   m_.memory = &memory;
   m_.follows = memory.follows();
+  if (launch.hazards) hazards_ = std::make_unique<SharedHazards>(m_.shared, m_.shared_bytes);
+  m_.hazards = hazards_.get();
+  m_.watched = m_.follows || hazards_;
 }
 
 Block::~Block() {

@@ -6,6 +6,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -78,6 +79,14 @@ void work(Grid& grid) {
   }
 }
 
+// Headers with functions for kernels: atomicAdd, __shfl_sync, half precision, cooperative groups, CUB, Thrust.
+bool is_header_of_cuda(std::string_view file) {
+  constexpr std::string_view kParts[] = {"_functions.h", "_intrinsics.h",       "/cuda_fp",       "/cuda_bf16",
+                                         "/crt/",        "/cooperative_groups", "/include/cuda/", "/include/cub/",
+                                         "/cccl/",       "/include/thrust/",    "/include/nv/"};
+  return std::ranges::any_of(kParts, [file](std::string_view part) { return file.find(part) != file.npos; });
+}
+
 }  // namespace
 
 Result Block::result() const {
@@ -90,18 +99,34 @@ Result Block::result() const {
   std::copy_n(m_.block, 3, r.block);
   for (int i = 0; i < 3; ++i) r.thread[i] = static_cast<uint32_t>(special(static_cast<Special>(i), m_.fault.lane));
   if (!code_ || step_ >= code_->steps.size()) return r;
-  const Step& step = code_->steps[step_];
-  if (r.kind == FaultKind::not_computed) r.text = code_->refusals[step.extra];
-  if (step.source >= code_->function->body.size()) return r;
-  const ptx::Instruction& i = code_->function->body[step.source];
-  r.instruction = i.opcode;
-  for (const std::string_view modifier : i.modifiers) r.instruction += modifier;
-  if (!i.location) return r;
-  const ptx::Location& at = code_->function->locations[i.location - 1];
-  const auto file = program_.module.files.find(at.file);
-  if (file != program_.module.files.end()) r.file = file->second;
-  r.line = at.line;
+  if (r.kind == FaultKind::not_computed) r.text = code_->refusals[code_->steps[step_].extra];
+  if (r.kind == FaultKind::hazard)
+    for (const SharedVariable& v : program_.codes[function_].shared_variables)
+      if (r.address - v.begin < v.bytes) r.shared_variable = v.name;
+  locate(*code_, step_, &r);
   return r;
+}
+
+void Block::locate(const Code& code, uint32_t step, Result* r) const {
+  const uint32_t source = code.steps[step].source;
+  if (source >= code.function->body.size()) return;
+  const ptx::Instruction& i = code.function->body[source];
+  r->instruction = i.opcode;
+  for (const std::string_view modifier : i.modifiers) r->instruction += modifier;
+  const auto file_of = [&](const ptx::Location& at) {
+    const auto file = program_.module.files.find(at.file);
+    return file == program_.module.files.end() ? std::string_view() : std::string_view(file->second);
+  };
+  // Out of CUDA's own headers, to the line that uses them; places that only they have stay.
+  const std::vector<ptx::Location>& all = code.function->locations;
+  for (uint32_t at = i.location, inner = i.location; at; at = all[at - 1].caller) {
+    const bool of_cuda = is_header_of_cuda(file_of(all[at - 1]));
+    if (of_cuda && all[at - 1].caller) continue;
+    const ptx::Location& shown = all[(of_cuda ? inner : at) - 1];
+    r->file = file_of(shown);
+    r->line = shown.line;
+    return;
+  }
 }
 
 Result run(const Program& program, uint32_t function, const Launch& launch, Memory& memory) {

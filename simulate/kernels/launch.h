@@ -18,11 +18,12 @@ struct Launch {
   uint64_t workspace = 0;           // address of a cooperative launch's size and barrier, 32 bits each; 0: it is none
   unsigned threads = 1;             // of the host
   double seconds = 600;             // after which it ends
+  bool hazards = false;             // whether races in shared memory are looked for
 };
 
 struct Result {
   FaultKind kind = FaultKind::none;
-  std::string text;  // what could not be done, what was asserted
+  std::string text;  // what could not be done, what was asserted; of a hazard: which other access there was
   uint32_t block[3] = {}, thread[3] = {};
   uintptr_t address = 0;
   size_t size = 0;
@@ -30,6 +31,7 @@ struct Result {
   std::string instruction;  // "st.global.f32"
   std::string file;         // of its .loc; empty: not known
   uint32_t line = 0;
+  std::string shared_variable;  // of a hazard
 };
 
 // `function`: of Program::codes, an entry.

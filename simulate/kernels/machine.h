@@ -14,6 +14,7 @@ namespace devtrace::simulate::kernels {
 
 struct Machine;
 struct Step;
+class SharedHazards;
 
 // Where a register's array begins: bytes a lane that lie before it; with kConstant among the function's constants.
 using Slot = uint32_t;
@@ -23,12 +24,17 @@ constexpr Slot kNoSlot = UINT32_MAX;
 // Where control goes on behind a step, for all that do not simply go on with the next one.
 enum class Flow : uint8_t { next, branch, table, call, ret, exit, barrier, arrive, warp_sync };
 
+// PTX ISA, "Memory Consistency Model": strong operations (volatile, relaxed, acquire, release) and atomic ones are made
+// for memory that other threads use at the same time.
+enum class Strength : uint8_t { weak, strong, atomic };
+
 // A decoded instruction.
 struct Step {
   void (*run)(Machine&, const Step&) = nullptr;
   Slot d = kNoSlot, a = kNoSlot, b = kNoSlot, c = kNoSlot;
   Slot guard = kNoSlot;
   bool guard_negated = false;
+  Strength strength = Strength::weak;  // of an access
   Flow flow = Flow::next;
   uint8_t mode = 0;  // of its own kind: a comparison, a rounding, a vector's length
   uint8_t mode2 = 0;
@@ -45,7 +51,10 @@ struct Extent {
 
 enum class FaultKind : uint8_t {
   none,
-  noted,  // no fault: it goes on, and Memory::note is called
+  // No faults: it goes on, and Memory::note is called.
+  noted,
+  unwritten,  // reads what nothing has written
+  hazard,     // of shared memory
   address,
   misaligned,
   shared,
@@ -56,6 +65,10 @@ enum class FaultKind : uint8_t {
   time,
   stack
 };
+
+constexpr bool goes_on(FaultKind kind) {
+  return kind != FaultKind::none && kind <= FaultKind::hazard;
+}
 
 struct Fault {
   FaultKind kind = FaultKind::none;
@@ -84,7 +97,8 @@ class Memory {
   virtual bool texture(uint64_t /*handle*/, Texture* /*found*/, std::string* /*why*/) { return false; }
   // Whether it wants to be told of each access.
   virtual bool follows() const { return false; }
-  virtual void used(uintptr_t /*address*/, size_t /*size*/, bool /*writes*/) {}
+  // False: it reads what nothing has written.
+  virtual bool used(uintptr_t /*address*/, size_t /*size*/, bool /*writes*/) { return true; }
 };
 
 struct Machine {
@@ -103,6 +117,8 @@ struct Machine {
 
   Memory* memory = nullptr;
   bool follows = false;                     // Memory::follows()
+  SharedHazards* hazards = nullptr;         // null: races in shared memory are not looked for
+  bool watched = false;                     // each access is looked at: one of the two above
   Extent* cache = nullptr;                  // the last block, for each step that goes to memory: by Step::extra
   const std::vector<Slot>* more = nullptr;  // slots of steps with many operands
   Lanes alive;                              // threads that have not ended
@@ -115,7 +131,7 @@ struct Machine {
     return reinterpret_cast<T*>(base[slot >> 31] + (slot & ~kConstant) * stride);
   }
   void fail(FaultKind kind, uint32_t lane, std::string text = {}) {
-    if (fault.kind != FaultKind::none) return;
+    if (fault.kind != FaultKind::none && (!goes_on(fault.kind) || goes_on(kind))) return;
     fault.kind = kind;
     fault.lane = lane;
     fault.text = std::move(text);

@@ -96,7 +96,7 @@ void follow(const CUDA_MEMCPY3D& c) {
       const auto source = reinterpret_cast<uintptr_t>(from.data + (z * from.height + y) * from.pitch);
       const auto target = reinterpret_cast<uintptr_t>(to.data + (z * to.height + y) * to.pitch);
       if (to_host) values::uncomputed_is_read(values::uncomputed().find(source, c.WidthInBytes));
-      values::uncomputed().copy(target, source, c.WidthInBytes);
+      values::uncomputed().copy(target, source, c.WidthInBytes, to_host);
     }
 }
 

@@ -65,6 +65,11 @@ void set_kernels(Settings& s) {
   const char* const kernels = std::getenv("DEVTRACE_SIM_KERNELS");
   if (is_one("DEVTRACE_SIM_KERNELS")) s.kernels = KernelPolicy::all;
   if ((kernels && !std::strcmp(kernels, "0")) || (values && !std::strcmp(values, "0"))) s.kernels = KernelPolicy::none;
+  if (const char* v = std::getenv("DEVTRACE_SIM_KERNEL_CHECKS")) {
+    s.kernel_checks = !std::strcmp(v, "all");
+    if (!s.kernel_checks && std::strcmp(v, "owner") != 0)
+      complain("DEVTRACE_SIM_KERNEL_CHECKS", v, "neither owner nor all; owner stands");
+  }
   if (const char* v = std::getenv("DEVTRACE_SIM_KERNEL_SECONDS")) {
     const double seconds = std::atof(v);
     if (seconds > 0)

@@ -32,6 +32,7 @@ struct Settings {
   std::optional<uint64_t> async;  // DEVTRACE_SIM_ASYNC: the seed of the schedule by which streams run behind the host
   bool pageable = false;          // DEVTRACE_SIM_PAGEABLE: devices reach all of the host's memory
   KernelPolicy kernels = KernelPolicy::others;  // DEVTRACE_SIM_KERNELS, 0 or 1; none where values are not computed
+  bool kernel_checks = false;                   // DEVTRACE_SIM_KERNEL_CHECKS=all: races, memory never written
   unsigned kernel_threads = 1;                  // of the host, for one launch
   double kernel_seconds = 600;                  // DEVTRACE_SIM_KERNEL_SECONDS: after which a kernel is ended
 };

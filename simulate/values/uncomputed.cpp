@@ -76,8 +76,18 @@ Source UncomputedMemory::find(uintptr_t begin, size_t size) {
   if (!size || !any) return 0;
   Memory& m = memory();
   std::lock_guard lock(m.mutex);
-  const auto at = first_in(m.ranges, begin);
-  return at != m.ranges.end() && at->first < begin + size ? at->second.source : 0;
+  for (auto at = first_in(m.ranges, begin); at != m.ranges.end() && at->first < begin + size; ++at)
+    if (at->second.source != kNeverWritten) return at->second.source;
+  return 0;
+}
+
+bool UncomputedMemory::never_written(uintptr_t begin, size_t size) {
+  if (!size || !any) return false;
+  Memory& m = memory();
+  std::lock_guard lock(m.mutex);
+  for (auto at = first_in(m.ranges, begin); at != m.ranges.end() && at->first < begin + size; ++at)
+    if (at->second.source == kNeverWritten) return true;
+  return false;
 }
 
 Unwritten UncomputedMemory::part(uintptr_t begin, size_t size) {
@@ -87,6 +97,7 @@ Unwritten UncomputedMemory::part(uintptr_t begin, size_t size) {
   Unwritten found;
   uintptr_t end = 0;
   for (auto at = first_in(m.ranges, begin); at != m.ranges.end() && at->first < begin + size; ++at) {
+    if (at->second.source == kNeverWritten) continue;
     if (!end) found = {std::max(at->first, begin), 0, at->second.source};
     end = std::min(at->second.end, begin + size);
   }
@@ -94,13 +105,14 @@ Unwritten UncomputedMemory::part(uintptr_t begin, size_t size) {
   return found;
 }
 
-void UncomputedMemory::copy(uintptr_t to, uintptr_t from, size_t size) {
+void UncomputedMemory::copy(uintptr_t to, uintptr_t from, size_t size, bool to_host) {
   if (!size || !any) return;
   Memory& m = memory();
   std::lock_guard lock(m.mutex);
   std::vector<std::pair<uintptr_t, Range>> copied;
   for (auto at = first_in(m.ranges, from); at != m.ranges.end() && at->first < from + size; ++at) {
     const uintptr_t begin = std::max(at->first, from), end = std::min(at->second.end, from + size);
+    if (to_host && at->second.source == kNeverWritten) continue;
     copied.push_back({to + (begin - from), {to + (end - from), at->second.source}});
   }
   cut(m.ranges, to, to + size);

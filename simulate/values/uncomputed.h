@@ -12,6 +12,9 @@ namespace devtrace::simulate::values {
 
 // Who should have written it; 0: nobody.
 using Source = int;
+// Nobody should have: it was allocated, and nothing has written there since (--kernel-checks all). The host may read
+// it.
+constexpr Source kNeverWritten = -1;
 // Whether it writes there, or may do so by an address that lies in memory.
 enum class Certainty { certain, perhaps };
 Source kernel_source(const std::string& mangled, Certainty certainty = Certainty::certain);
@@ -33,12 +36,14 @@ struct UncomputedMemory {
 
   void mark(uintptr_t begin, size_t size, Source source);
   void clear(uintptr_t begin, size_t size);
-  // The first source in the range.
+  // The first source in the range, of those that should have written there.
   Source find(uintptr_t begin, size_t size);
+  // Whether it is kNeverWritten, or a part of it.
+  bool never_written(uintptr_t begin, size_t size);
   // ... and from the first to the last byte that somebody should have written.
   Unwritten part(uintptr_t begin, size_t size);
-  // What was copied is as uncomputed as it was where it came from.
-  void copy(uintptr_t to, uintptr_t from, size_t size);
+  // What was copied is as uncomputed as it was where it came from. What was never written is not followed to the host.
+  void copy(uintptr_t to, uintptr_t from, size_t size, bool to_host);
 };
 UncomputedMemory& uncomputed();
 inline bool any_uncomputed() {

@@ -182,9 +182,12 @@ std::optional<Fault> fault_of_access(const MisplacedLaunch& misplaced, const std
                  argument_of(*pointer),
                  {here, pointer->device.name()},
                  pointer};
-  if (access.device != misplaced.device.index && access.to != To::nobodys) return std::nullopt;
-  if (std::ranges::any_of(misplaced.pointers, on_host)) return std::nullopt;
-  return Fault{"invalid-access",
+  const bool checked = access.to == To::shared || access.to == To::unwritten;  // --kernel-checks all
+  if (!checked && access.device != misplaced.device.index && access.to != To::nobodys) return std::nullopt;
+  if (!checked && std::ranges::any_of(misplaced.pointers, on_host)) return std::nullopt;
+  return Fault{access.to == To::shared      ? "shared-memory-race"
+               : access.to == To::unwritten ? "uninitialized-read"
+                                            : "invalid-access",
                fmt::format("{} runs on {} and {} {} bytes of {}", kernel, here, access.writes ? "writes" : "reads",
                            access.bytes, access.whose),
                argument_of(*pointer),

@@ -236,7 +236,7 @@ bool told_later(const events::Launch& launch) {
 void add_access(MisplacedLaunch& misplaced, const KernelAccess& access) {
   misplaced.access = &access;
   const Device device = access.device >= 0 ? Device::cuda(access.device) : Device();
-  if (access.to == KernelAccess::To::variable) misplaced.pointers.clear();
+  if (access.to == KernelAccess::To::variable || access.to == KernelAccess::To::shared) misplaced.pointers.clear();
   const bool in_table = access.in_memory >= 0;
   auto& pointers = misplaced.pointers;
   const auto known = std::ranges::find_if(pointers, [&](const MisplacedLaunch::Pointer& it) {

@@ -274,6 +274,7 @@ bool decode_atomic(Decoder& d) {
     step.immediate = at.added + static_cast<int64_t>(i * ptx::bytes_of(type));
     step.extra = d.cache();
     step.mode2 = d.has(".exch");
+    step.strength = Strength::atomic;
   }
   return true;
 }

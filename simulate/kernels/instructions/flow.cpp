@@ -2,6 +2,7 @@
 #include <string>
 
 #include "simulate/kernels/decoder.h"
+#include "simulate/kernels/hazards.h"
 
 namespace devtrace::simulate::kernels {
 namespace {
@@ -12,7 +13,8 @@ void trap(Machine& m, const Step&) {
 void pause(Machine& m, const Step&) {
   m.ticks += 4096;
 }
-void fence(Machine&, const Step&) {
+void fence(Machine& m, const Step&) {
+  if (m.hazards) m.hazards->barrier();
   __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 

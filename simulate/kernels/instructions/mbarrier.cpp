@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "simulate/kernels/decoder.h"
+#include "simulate/kernels/hazards.h"
 #include "simulate/kernels/instructions/reach.h"
 
 namespace devtrace::simulate::kernels {
@@ -28,6 +29,7 @@ void barrier(Machine& m, const Step& s) {
   const auto does = static_cast<Does>(s.mode);
   for (const Run run : *m.lanes)
     for (uint32_t l = run.begin; l < run.end; ++l) {
+      if (m.hazards) m.hazards->barrier();
       uint8_t* const at = access<A, kShared>(m, s, l, address[l], 8, 8, does != Does::test && does != Does::parity);
       if (!at) return;
       Barrier b;
@@ -80,6 +82,7 @@ bool emit(Decoder& d, Does does, size_t address, Slot number, Slot result) {
                                      : &barrier<uint64_t, true>;
   Step& step = d.emit(run, result, at.slot, number);
   step.mode = static_cast<uint8_t>(does);
+  step.strength = Strength::strong;
   step.immediate = at.added;
   step.extra = d.cache();
   return true;

@@ -35,11 +35,11 @@ template <class A, bool kShared>
 uint8_t* quickly(Machine& m, const Step& s, A address, size_t size, size_t alignment) {
   const uint64_t sum = static_cast<uint64_t>(address) + static_cast<uint64_t>(s.immediate);
   const uint64_t at = kShared && sizeof(A) == 4 ? static_cast<uint32_t>(sum) : sum;
-  if (at & (alignment - 1)) return nullptr;
+  if (m.watched || at & (alignment - 1)) return nullptr;
   if constexpr (kShared) return size <= m.shared_bytes && at <= m.shared_bytes - size ? m.shared + at : nullptr;
   const Extent& known = m.cache[s.extra];
   const bool inside = size <= known.size && at - known.begin <= known.size - size;
-  return inside && !m.follows ? reinterpret_cast<uint8_t*>(at) : nullptr;
+  return inside ? reinterpret_cast<uint8_t*>(at) : nullptr;
 }
 
 constexpr uint32_t kTicksOfWaiting = 256;  // for a load that others' stores are waited for with
@@ -149,8 +149,8 @@ Handler handler(size_t bytes, const Decoder::Address& at, What what) {
   });
 }
 
-bool waits(Decoder& d) {
-  return d.has(".volatile") || d.has(".acquire") || d.has(".relaxed") || d.has(".mmio");
+bool is_strong(Decoder& d) {
+  return d.has(".volatile") || d.has(".acquire") || d.has(".release") || d.has(".relaxed") || d.has(".mmio");
 }
 
 bool decode_load(Decoder& d) {
@@ -173,7 +173,8 @@ bool decode_load(Decoder& d) {
   Step& step = several ? d.emit(run, kNoSlot, at.slot, d.more(slots)) : d.emit(run, slots[0], at.slot);
   step.immediate = at.added;
   step.mode = static_cast<uint8_t>(parts.size());
-  step.mode2 = waits(d);
+  step.mode2 = is_strong(d);
+  if (is_strong(d)) step.strength = Strength::strong;
   step.extra = d.cache();
   return true;
 }
@@ -193,6 +194,7 @@ bool decode_store(Decoder& d) {
   Step& step = d.emit(run, kNoSlot, at.slot, several ? d.more(slots) : slots[0]);
   step.immediate = at.added;
   step.mode = static_cast<uint8_t>(parts.size());
+  if (is_strong(d)) step.strength = Strength::strong;
   step.extra = d.cache();
   return true;
 }

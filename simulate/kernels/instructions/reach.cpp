@@ -1,5 +1,7 @@
 #include "simulate/kernels/instructions/reach.h"
 
+#include "simulate/kernels/hazards.h"
+
 namespace devtrace::simulate::kernels {
 namespace {
 
@@ -11,7 +13,7 @@ bool inside(uintptr_t address, size_t size, const void* begin, size_t bytes, Ext
 }
 
 uint8_t* fault(Machine& m, FaultKind kind, uint32_t lane, uintptr_t address, size_t size, bool writes) {
-  if (m.fault.kind == FaultKind::none) {
+  if (m.fault.kind == FaultKind::none || (goes_on(m.fault.kind) && !goes_on(kind))) {
     m.fault.address = address;
     m.fault.size = size;
     m.fault.writes = writes;
@@ -36,6 +38,20 @@ uint8_t* find_memory(Machine& m, uint32_t lane, uintptr_t address, size_t size, 
     return reinterpret_cast<uint8_t*>(address);
   }
   return fault(m, FaultKind::address, lane, address, size, writes);
+}
+
+void watch(Machine& m, uint32_t lane, uintptr_t address, size_t size, bool writes, Strength strength) {
+  const uintptr_t offset = address - reinterpret_cast<uintptr_t>(m.shared);
+  if (offset < m.shared_bytes) return watch_shared(m, lane, offset, size, writes, strength);
+  if (!m.follows) return;
+  const bool reads = !writes || strength == Strength::atomic;
+  if (reads && !m.memory->used(address, size, false)) fault(m, FaultKind::unwritten, lane, address, size, false);
+  if (writes) m.memory->used(address, size, true);
+}
+
+void watch_shared(Machine& m, uint32_t lane, uint64_t offset, size_t size, bool writes, Strength strength) {
+  if (m.hazards && size <= m.shared_bytes && offset <= m.shared_bytes - size)
+    m.hazards->access(lane, offset, size, writes, strength != Strength::weak);
 }
 
 uint8_t* out_of_shared(Machine& m, uint32_t lane, uint64_t offset, size_t size, bool writes) {

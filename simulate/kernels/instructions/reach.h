@@ -11,16 +11,23 @@ namespace devtrace::simulate::kernels {
 uint8_t* find_memory(Machine& m, uint32_t lane, uintptr_t address, size_t size, bool writes, Extent* cache);
 uint8_t* out_of_shared(Machine& m, uint32_t lane, uint64_t offset, size_t size, bool writes);
 
+// With Machine::watched, before the access itself.
+void watch(Machine& m, uint32_t lane, uintptr_t address, size_t size, bool writes, Strength strength);
+void watch_shared(Machine& m, uint32_t lane, uint64_t offset, size_t size, bool writes, Strength strength);
+
 // In memory of devices.
 inline uint8_t* reach(Machine& m, uint32_t lane, uintptr_t address, size_t size, size_t alignment, bool writes,
-                      Extent* cache) {
-  if (m.follows) [[unlikely]]
-    m.memory->used(address, size, writes);
+                      Extent* cache, Strength strength = Strength::weak) {
+  if (m.watched) [[unlikely]]
+    watch(m, lane, address, size, writes, strength);
   if (cache->size >= size && address - cache->begin <= cache->size - size && !(address & (alignment - 1))) [[likely]]
     return reinterpret_cast<uint8_t*>(address);
   return find_memory(m, lane, address, size, writes, cache);
 }
-inline uint8_t* reach_shared(Machine& m, uint32_t lane, uint64_t offset, size_t size, size_t alignment, bool writes) {
+inline uint8_t* reach_shared(Machine& m, uint32_t lane, uint64_t offset, size_t size, size_t alignment, bool writes,
+                             Strength strength = Strength::weak) {
+  if (m.watched) [[unlikely]]
+    watch_shared(m, lane, offset, size, writes, strength);
   if (m.shared_bytes >= size && offset <= m.shared_bytes - size && !(offset & (alignment - 1))) [[likely]]
     return m.shared + offset;
   return out_of_shared(m, lane, offset, size, writes);
@@ -32,8 +39,8 @@ inline uint8_t* access(Machine& m, const Step& s, uint32_t lane, A address, size
                        bool writes) {
   const uint64_t at = static_cast<uint64_t>(address) + static_cast<uint64_t>(s.immediate);
   if constexpr (kShared)
-    return reach_shared(m, lane, sizeof(A) == 4 ? static_cast<uint32_t>(at) : at, size, alignment, writes);
-  return reach(m, lane, at, size, alignment, writes, m.cache + s.extra);
+    return reach_shared(m, lane, sizeof(A) == 4 ? static_cast<uint32_t>(at) : at, size, alignment, writes, s.strength);
+  return reach(m, lane, at, size, alignment, writes, m.cache + s.extra, s.strength);
 }
 
 }  // namespace devtrace::simulate::kernels

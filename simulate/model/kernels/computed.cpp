@@ -155,6 +155,7 @@ bool compute_kernel(const Operation& op, const Function& f) {
   launch.variables = variables(c, program, op.context->device);
   launch.threads = settings().kernel_threads;
   launch.seconds = settings().kernel_seconds;
+  launch.hazards = settings().kernel_checks;
   KernelMemory memory(op.context, &c);
   if (op.cooperative) launch.workspace = memory.workspace();
   const kernels::Result r = kernels::run(program, index, launch, memory);

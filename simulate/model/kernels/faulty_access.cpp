@@ -97,6 +97,11 @@ std::string add_way(const RanKernel& ran, uintptr_t begin, uintptr_t address, Ke
 // What the address has to do with memory, and how the kernel came to it; the variable's name as add_way.
 std::string describe(const RanKernel& ran, const kernels::Result& r, KernelAccess* access) {
   using kernels::FaultKind;
+  if (r.kind == FaultKind::hazard) {
+    access->to = KernelAccess::To::shared;
+    access->device = ran.context->device;
+    return r.shared_variable.empty() ? "shared memory" : r.shared_variable;
+  }
   Allocation a;
   const bool given_out = find_memory(r.address, &a);
   if (r.kind == FaultKind::noted && given_out && a.flags & kOfModule) {
@@ -113,6 +118,10 @@ std::string describe(const RanKernel& ran, const kernels::Result& r, KernelAcces
     access->to = KernelAccess::To::texture;
     access->device = object.device;
     access->address = memory_of(object);
+  } else if (r.kind == FaultKind::unwritten) {
+    access->to = KernelAccess::To::unwritten;
+    access->device = a.device;
+    begin = a.base;
   } else if (given_out && !usable(ran.context, a)) {
     access->device = a.device;
     begin = a.base;
@@ -127,8 +136,7 @@ std::string describe(const RanKernel& ran, const kernels::Result& r, KernelAcces
 
 bool is_access(const kernels::Result& r) {
   using kernels::FaultKind;
-  return r.kind == FaultKind::address || r.kind == FaultKind::noted ||
-         (r.kind == FaultKind::texture && texture_of(r.address));
+  return r.kind == FaultKind::address || goes_on(r.kind) || (r.kind == FaultKind::texture && texture_of(r.address));
 }
 
 }  // namespace
@@ -175,8 +183,10 @@ void notify(const RanKernel& ran, const kernels::Result& r) {
     access.file = r.file.c_str();
     access.line = r.line;
     variable = describe(ran, r, &access);
-    if (access.to == KernelAccess::To::texture)
+    if (access.to == KernelAccess::To::texture || access.to == KernelAccess::To::shared)
       words = r.text;
+    else if (access.to == KernelAccess::To::unwritten)
+      words = "memory that nothing has written since it was allocated";
     else if (access.to != KernelAccess::To::variable)
       words = whose(ran.context, r.address);
     access.whose = words.c_str();

@@ -9,6 +9,7 @@
 #include "simulate/model/memory/memory.h"
 #include "simulate/model/textures.h"
 #include "simulate/settings/settings.h"
+#include "simulate/values/values.h"
 
 namespace devtrace::simulate {
 
@@ -69,7 +70,23 @@ bool KernelMemory::texture(uint64_t handle, kernels::Texture* found, std::string
   return usable_texture(context_, handle, found, why);
 }
 
-void KernelMemory::used(uintptr_t address, size_t size, bool writes) {
+namespace {
+
+// PyTorch's operators write without a call of the driver, so of its allocator's memory nothing is known.
+bool is_pytorchs(uintptr_t address) {
+  const values::BlockOf block_of = values::block_of();
+  uintptr_t begin;
+  size_t size;
+  return block_of ? block_of(address, &begin, &size) : values::has_torch();
+}
+
+}  // namespace
+
+bool KernelMemory::used(uintptr_t address, size_t size, bool writes) {
+  const bool checked = settings().kernel_checks;
+  if (checked && !writes && container_ && values::uncomputed().never_written(address, size) && !is_pytorchs(address))
+    return false;
+  if (checked && writes) values::uncomputed().clear(address, size);
   std::lock_guard lock(mutex_);
   if (!writes) {
     if (!source_) source_ = values::uncomputed().find(address, size);
@@ -78,6 +95,7 @@ void KernelMemory::used(uintptr_t address, size_t size, bool writes) {
   } else {
     written_.emplace_back(address, size);
   }
+  return true;
 }
 
 void KernelMemory::finish() {

@@ -28,11 +28,10 @@ class KernelMemory : public kernels::Memory {
   void release(uintptr_t address) override;
   bool texture(uint64_t handle, kernels::Texture* found, std::string* why) override;
   bool follows() const override { return follows_; }
-  void used(uintptr_t address, size_t size, bool writes) override;
+  bool used(uintptr_t address, size_t size, bool writes) override;
   // For a launch all of whose blocks may wait for each other.
   uint64_t workspace() const { return reinterpret_cast<uint64_t>(&workspace_); }
-  // The first read of a variable that has a value on another device alone, or access behind a block's end that goes on
-  // as on hardware; null: there was none.
+  // The first access that is a mistake and goes on as on hardware; null: there was none.
   const std::optional<kernels::Result>& noted() const { return noted_; }
   // What the kernel wrote is as computed as what it read.
   void finish();

@@ -11,6 +11,7 @@
 #include "simulate/model/asynchronous/schedule.h"
 #include "simulate/model/device.h"
 #include "simulate/model/memory/arena.h"
+#include "simulate/settings/settings.h"
 #include "simulate/values/uncomputed.h"
 
 namespace devtrace::simulate {
@@ -57,7 +58,11 @@ void edit(uintptr_t base, F f) {
 void remember(Allocation allocation) {
   Registry& r = registry();
   allocation.id = r.next_id.fetch_add(1);
-  values::uncomputed().clear(allocation.base, allocation.kind == AllocationKind::reserved ? 0 : allocation.size);
+  const size_t bytes = allocation.kind == AllocationKind::reserved ? 0 : allocation.size;
+  values::uncomputed().clear(allocation.base, bytes);
+  // Memory that the host can write without a call is not followed.
+  if (settings().kernel_checks && allocation.kind == AllocationKind::device && !(allocation.flags & kOfModule))
+    values::uncomputed().mark(allocation.base, bytes, values::kNeverWritten);
   std::unique_lock lock(r.mutex);
   (allocation.kind == AllocationKind::reserved ? r.reservations : r.memory)[allocation.base] = allocation;
 }

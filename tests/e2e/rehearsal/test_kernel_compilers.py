@@ -3,7 +3,7 @@
 import importlib.util
 
 import pytest
-from conftest import start
+from conftest import only, start
 from cpp_programs import CUDA, build, run
 
 SCALE = """
@@ -93,3 +93,30 @@ def test_python_packages_that_compile(tmp_path, package, program, printed):
     outcome = start(program, tmp_path, env={"DEVTRACE_SIM_KERNELS": "1"})
     assert (outcome.code, outcome.out) == (0, printed), outcome.err
     assert outcome.findings == [] and "not computed" not in outcome.err, outcome.err
+
+
+# PyTorch's operators write without a call of the driver: of its memory nobody says that nothing was written.
+UNWRITTEN = """
+import torch
+from numba import cuda
+
+@cuda.jit
+def copy(x, out):
+    out[cuda.grid(1)] = x[cuda.grid(1)]
+
+x, y = torch.empty(32, device="cuda"), torch.empty(32, device="cuda")
+x[:] = 2
+copy[1, 32](cuda.as_cuda_array(x), cuda.as_cuda_array(y))
+print(y.sum().item())
+d, e = cuda.device_array(32), cuda.device_array(32)
+copy[1, 32](d, e)  # READ
+"""
+
+
+def test_memory_that_nothing_has_written_in_python(tmp_path):
+    if importlib.util.find_spec("numba_cuda") is None:
+        pytest.skip("numba_cuda is not installed")
+    outcome = start(UNWRITTEN, tmp_path, env={"DEVTRACE_SIM_KERNELS": "1", "DEVTRACE_SIM_KERNEL_CHECKS": "all"})
+    finding = only(outcome, "uninitialized-read")
+    assert (outcome.code, outcome.out) == (0, "64.0\n") and finding["operands"][0]["name"] == "d"
+    assert any("# READ" in frame["source"] for frame in finding["python"])

@@ -8,6 +8,7 @@
 // Ranges of memory that nobody computed.
 namespace {
 
+using devtrace::simulate::values::kNeverWritten;
 using devtrace::simulate::values::UncomputedMemory;
 
 constexpr int kOne = 1, kOther = 2;
@@ -54,15 +55,29 @@ TEST_F(Uncomputed, ACopyTakesMarksAlongAndClears) {
   memory_.mark(100, 10, kOne);
   memory_.mark(120, 10, kOther);
   memory_.mark(1000, 100, kOther);
-  memory_.copy(1000, 105, 20);
+  memory_.copy(1000, 105, 20, false);
   EXPECT_EQ(memory_.find(1000, 5), kOne);
   EXPECT_EQ(memory_.find(1005, 10), 0);
   EXPECT_EQ(memory_.find(1015, 5), kOther);
   EXPECT_EQ(memory_.find(1020, 1), kOther) << "behind what was copied";
-  memory_.copy(100, 103, 20);  // over itself
+  memory_.copy(100, 103, 20, false);  // over itself
   EXPECT_EQ(memory_.find(106, 1), kOne);
   EXPECT_EQ(memory_.find(107, 10), 0);
   EXPECT_EQ(memory_.find(117, 3), kOther);
+}
+
+TEST_F(Uncomputed, WhatWasNeverWrittenIsNobodysToCompute) {
+  memory_.mark(100, 20, kNeverWritten);
+  memory_.mark(110, 5, kOne);
+  EXPECT_EQ(memory_.find(100, 20), kOne) << "only what somebody should have written is told where the host reads it";
+  EXPECT_EQ(memory_.part(100, 20).begin, 110u);
+  EXPECT_TRUE(memory_.never_written(105, 5));
+  EXPECT_FALSE(memory_.never_written(110, 5));
+  memory_.copy(1000, 100, 20, false);
+  memory_.copy(2000, 100, 20, true);
+  EXPECT_TRUE(memory_.never_written(1000, 1));
+  EXPECT_FALSE(memory_.never_written(2000, 20)) << "the host writes without a call";
+  EXPECT_EQ(memory_.find(2000, 20), kOne);
 }
 
 }  // namespace

@@ -139,7 +139,10 @@ TEST(PtxParse, LinesOfTheSource) {
       ".file 1 \"a folder/k.cu\", 123, 45\n.section .debug_str { info: .b8 1 .b8 2 }\n");
   const Function* const f = module.find("k");
   ASSERT_EQ(f->body.size(), 2u);
-  EXPECT_EQ(f->locations[f->body[1].location - 1].line, 9u);
+  const Location& inlined = f->locations[f->body[1].location - 1];
+  EXPECT_EQ(inlined.line, 9u);
+  ASSERT_NE(inlined.caller, 0u);
+  EXPECT_EQ(f->locations[inlined.caller - 1].line, 7u);
   EXPECT_EQ(module.files.at(1), "a folder/k.cu");
 }
 
