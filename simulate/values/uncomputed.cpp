@@ -85,9 +85,10 @@ bool UncomputedMemory::never_written(uintptr_t begin, size_t size) {
   if (!size || !any) return false;
   Memory& m = memory();
   std::lock_guard lock(m.mutex);
-  for (auto at = first_in(m.ranges, begin); at != m.ranges.end() && at->first < begin + size; ++at)
-    if (at->second.source == kNeverWritten) return true;
-  return false;
+  const uintptr_t end = begin + size;
+  for (auto at = first_in(m.ranges, begin); begin < end; begin = (at++)->second.end)
+    if (at == m.ranges.end() || at->first > begin || at->second.source != kNeverWritten) return false;
+  return true;
 }
 
 Unwritten UncomputedMemory::part(uintptr_t begin, size_t size) {

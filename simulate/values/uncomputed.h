@@ -38,7 +38,7 @@ struct UncomputedMemory {
   void clear(uintptr_t begin, size_t size);
   // The first source in the range, of those that should have written there.
   Source find(uintptr_t begin, size_t size);
-  // Whether it is kNeverWritten, or a part of it.
+  // Whether all of it is kNeverWritten: a structure's padding never is, and is loaded with what lies beside it.
   bool never_written(uintptr_t begin, size_t size);
   // ... and from the first to the last byte that somebody should have written.
   Unwritten part(uintptr_t begin, size_t size);

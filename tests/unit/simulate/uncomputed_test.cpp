@@ -73,6 +73,10 @@ TEST_F(Uncomputed, WhatWasNeverWrittenIsNobodysToCompute) {
   EXPECT_EQ(memory_.part(100, 20).begin, 110u);
   EXPECT_TRUE(memory_.never_written(105, 5));
   EXPECT_FALSE(memory_.never_written(110, 5));
+  EXPECT_FALSE(memory_.never_written(108, 4)) << "a part of it is padding, perhaps";
+  memory_.mark(120, 20, kNeverWritten);
+  EXPECT_TRUE(memory_.never_written(116, 8)) << "over two marks";
+  EXPECT_FALSE(memory_.never_written(136, 8));
   memory_.copy(1000, 100, 20, false);
   memory_.copy(2000, 100, 20, true);
   EXPECT_TRUE(memory_.never_written(1000, 1));
