@@ -148,6 +148,8 @@ struct Name {
 struct DeviceSource {
   std::string name, role, says, kind, type;
   List<std::string> devices;
+  Frame bound;            // of an attribute: the line of its object's constructor that gave it
+  std::string otherwise;  // what that line stores where the constructor is given nothing
 };
 
 // A tensor that a function, or an object, keeps without having registered it.

@@ -72,6 +72,10 @@ std::optional<int> discarded_between(const FunctionText& function, const std::st
   return found && std::none_of(bound.begin(), bound.end(), replaced) ? found : std::nullopt;
 }
 
+bool name_of_constructor(const std::string& function) {
+  return function == "__init__" || function.ends_with(".__init__");
+}
+
 // A line that means to move the tensor and does not: of a function that runs and has it, or of one that made it.
 std::optional<stacks::PythonFrame> discarded_move(const Operand& operand, const KnownNames& names, const Stack& made,
                                                   const std::vector<Frame>& frames, const SourceText& source) {
@@ -85,6 +89,7 @@ std::optional<stacks::PythonFrame> discarded_move(const Operand& operand, const 
   const auto live = live_line(made, frames);
   const size_t gone = live ? made.size() - (frames.size() - live->frame) : made.size();
   for (size_t at = 0; at < gone; ++at) {
+    if (at > 0 && name_of_constructor(made[at - 1].function)) break;  // the line gives the object a name
     const FunctionText* function = names.function_of(made[at].file, made[at].function, made[at].line);
     if (!function || !is_project_file(made[at].file, source.standard_library)) continue;
     const auto has = [&](const auto& each) {

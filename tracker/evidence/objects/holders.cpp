@@ -304,7 +304,7 @@ Chain Holders::chain_of(PyObject* root, const std::vector<const Edge*>& path) {
     }
     holder.mixed = (holder.kind == "list" || holder.kind == "tuple" || holder.kind == "dict") && holds_others(object);
     if (holder.kind == "object") note_modules(object, holder);
-    if (holder.holds == "attribute") note_binding(object, path[i]->step.substr(1), holder);
+    if (holder.holds == "attribute") holder.bound = line_that_stores(object, path[i]->step.substr(1));
     name += path[i]->step;
     chain.holders.push_back(std::move(holder));
   }
@@ -329,7 +329,8 @@ void Holders::note_modules(PyObject* object, Holder& holder) {
 
 // Of all the __init__ of its classes: which one's code stores the attribute, and in which line; nothing when several
 // do.
-void Holders::note_binding(PyObject* object, const std::string& attribute, Holder& holder) const {
+finding::Frame Holders::line_that_stores(PyObject* object, const std::string& attribute) const {
+  finding::Frame found;
   const Ref type = python::type_of(api_, object);
   const Ref classes = python::bases_of(api_, type.get());
   std::unordered_set<PyObject*> seen;
@@ -341,11 +342,12 @@ void Holders::note_binding(PyObject* object, const std::string& attribute, Holde
     if (!code || !seen.insert(code.get()).second) continue;
     const int line = line_that_binds(code.get(), attribute);
     if (line == 0) continue;
-    if (std::exchange(bound, true)) return void(holder.bound = {});
+    if (std::exchange(bound, true)) return {};
     if (line < 0) continue;
-    holder.bound.line = line;
-    holder.bound.file = python::text(api_, python::attribute(api_, code.get(), "co_filename").get());
+    found.line = line;
+    found.file = python::text(api_, python::attribute(api_, code.get(), "co_filename").get());
   }
+  return found;
 }
 
 // 0 for none; -1 for several.

@@ -41,6 +41,8 @@ class Holders {
   // Devices of all parameters and buffers of a module; empty where there are too many to look at.
   const std::vector<std::string>& devices_of(PyObject* module);
   std::string kind_of(PyObject* object) const;
+  // The line of a constructor of its class that gives the object the attribute; line 0: none does, or several do.
+  finding::Frame line_that_stores(PyObject* object, const std::string& attribute) const;
 
  private:
   struct Edge {
@@ -63,7 +65,6 @@ class Holders {
   bool worth_entering(PyObject* object);
   void note_modules(PyObject* object, Holder& holder);
   bool holds_others(PyObject* container) const;  // … than tensors, as far as it is looked through
-  void note_binding(PyObject* object, const std::string& attribute, Holder& holder) const;
   int line_that_binds(PyObject* code, const std::string& attribute) const;
   bool climb(PyObject* object, std::vector<const Edge*>& path, std::vector<Chain>& found);
   Chain chain_of(PyObject* root, const std::vector<const Edge*>& path);

@@ -43,6 +43,31 @@ Ref of_the_class(const Api& api, const Torch& torch, PyObject* object, const std
   return container || torch.is_tensor(value.get()) || torch.is_module(value.get()) ? std::move(value) : Ref();
 }
 
+// The attribute that a property gives as it is, `return self._device`: its code loads that and nothing else. Empty for
+// any other property, whose code would have to run.
+std::string attribute_behind(const Api& api, PyObject* object, const std::string& name) {
+  const Ref descriptor = python::attribute(api, python::type_of(api, object).get(), name.c_str());
+  if (!descriptor || python::type_name(api, python::type_of(api, descriptor.get()).get()) != "property") return {};
+  const Ref getter = python::attribute(api, descriptor.get(), "fget");
+  const Ref code = getter ? python::attribute(api, getter.get(), "__code__") : Ref();
+  const Ref names = code ? python::attribute(api, code.get(), "co_names") : Ref();
+  const Ref bytes = code ? python::attribute(api, code.get(), "co_code") : Ref();
+  const Ref holder = python::imported_module(api, "opcode");
+  const Ref opcodes = holder ? python::attribute(api, holder.get(), "opname") : Ref();
+  if (!names || !bytes || !opcodes || api.PyTuple_Size(names.get()) != 1) return {};
+  constexpr ssize_t kMostCode = 80;
+  const ssize_t size = api.PySequence_Size(bytes.get());
+  if (size > kMostCode) return {};
+  for (ssize_t at = 0; at < size; at += 2) {
+    const long long opcode = python::integer(api, Ref(api, api.PySequence_GetItem(bytes.get(), at)).get(), 0);
+    const std::string word = python::text(api, api.PyList_GetItem(opcodes.get(), static_cast<ssize_t>(opcode)));
+    if (word != "RESUME" && word != "CACHE" && word != "LOAD_ATTR" && word != "RETURN_VALUE" &&
+        !word.starts_with("LOAD_FAST"))
+      return {};
+  }
+  return python::text(api, api.PyTuple_GetItem(names.get(), 0));
+}
+
 // `self.__cache`: within a class Python writes such a name into the instance as `_Class__cache`.
 Ref private_attribute(const Api& api, PyObject* dict, const std::string& name) {
   if (!name.starts_with("__") || name.ends_with("__")) return {};
@@ -141,6 +166,8 @@ std::pair<Ref, std::string> ObjectWalk::step(PyObject* object, const Step& step)
     if (dict && !value) value = private_attribute(api_, dict.get(), step.name);
     if (value) return {std::move(value), "attribute"};
     if (Ref field = slot(api_, object, step.name)) return {std::move(field), "attribute"};
+    if (const std::string own = attribute_behind(api_, object, step.name); !own.empty() && own != step.name)
+      return this->step(object, {Step::attribute, own, 0});
     return {of_the_class(api_, torch_, object, step.name), "attribute"};
   }
   if (step.kind == Step::key) {

@@ -1,8 +1,13 @@
 #include "tracker/evidence/source/sources.h"
 
 #include <algorithm>
+#include <unordered_set>
 
+#include "common/python_scan.h"
+#include "common/text.h"
+#include "tracker/evidence/lineage/function_text.h"
 #include "tracker/evidence/origins/origins.h"
+#include "tracker/python/gil/dict_entries.h"
 
 namespace devtrace::evidence {
 
@@ -253,67 +258,146 @@ bool Sources::note_device_source(const std::vector<stacks::PythonFrame>& made, u
   const stacks::PythonFrame* const at = &made[*own];
   const std::string text = source_.lines(at->file, at->line);
   for (const Path& path : read_expression(api_, text, false, "").devices) {
-    const std::optional<size_t> frame = frame_of(*at, line, path);
-    if (!frame) continue;
-    if (!path.steps.empty() && path.steps.back().name == "device") {
-      Path owner = path;
+    const std::optional<Place> place = place_of(*at, line, path);
+    if (!place) continue;
+    const size_t frame = place->frame;
+    if (!path.steps.empty() && path.steps.back().name == "device" && !place->by_class) {
+      Path owner = place->path;
       owner.steps.pop_back();
-      const Scope::Found found = scope_.follow(owner, *frame);
+      const Scope::Found found = scope_.follow(owner, frame);
       if (found.value && torch_.is_tensor(found.value.get())) {
-        add_source({found.value.get(), to_string(owner), found.role}, found.role, *frame, index, time);
+        add_source({found.value.get(), to_string(owner), found.role}, found.role, frame, index, time);
         return true;
       }
     }
     // `self.device`, and `self.kwargs["device"]`: the object has the dict.
-    Path owner = path;
+    Path owner = place->path;
     while (!owner.steps.empty() && owner.steps.back().kind != Step::attribute) owner.steps.pop_back();
     if (owner.steps.empty()) {
-      note_device_of_variable(path, *frame, index);
+      note_device_of_variable(path, frame, index);
       continue;
     }
-    owner.steps.pop_back();
-    if (note_holder_of_device(owner, path, *frame, index)) return true;
+    if (note_holder_of_device(owner, *place, to_string(path), index)) return true;
   }
   return false;
 }
 
-// The frame in which the names of that code mean what they meant: it still runs; or it was another method of an
-// object of which one does.
-std::optional<size_t> Sources::frame_of(const stacks::PythonFrame& code, const std::optional<LiveLine>& line,
-                                        const Path& path) const {
+// Where what that code calls `path` is now: in the frame where it still runs. Of a method that has returned: its
+// object, where a running function has that as `self`, or as the only one of its class.
+std::optional<Sources::Place> Sources::place_of(const stacks::PythonFrame& code, const std::optional<LiveLine>& line,
+                                                const Path& path) const {
   if (line && frames_[line->frame].file == code.file && frames_[line->frame].function == code.function &&
       line->line == code.line)
-    return line->frame;
+    return Place{line->frame, path, false};
   const size_t dot = code.function.rfind('.');
   if (path.variable != "self" || dot == code.function.npos) return std::nullopt;
-  const std::string type = code.function.substr(0, dot);
+  const std::string owner = code.function.substr(0, dot), type = owner.substr(owner.rfind('.') + 1);
   for (size_t frame = 0; frame < frames_.size(); ++frame) {
     const Scope::Found self = scope_.follow(Path{"self", {}}, frame);
-    if (self.value && class_of(api_, self.value.get()) == type.substr(type.rfind('.') + 1)) return frame;
+    if (self.value && class_of(api_, self.value.get()) == type) return Place{frame, path, false};
   }
-  return std::nullopt;
+  std::optional<Place> place = only_object(type);
+  if (place) place->path.steps.insert(place->path.steps.end(), path.steps.begin(), path.steps.end());
+  return place;
 }
 
-bool Sources::note_holder_of_device(const Path& owner, const Path& path, size_t frame, size_t index) {
-  const Scope::Found holder = scope_.follow(owner, frame), device = scope_.follow(path, frame);
+// The only object of that class, or of one derived from it, that variables of the user's functions hold, as attributes
+// of attributes at most.
+std::optional<Sources::Place> Sources::only_object(const std::string& type) const {
+  constexpr int kDeepest = 2;
+  constexpr size_t kMostObjects = 2000;
+  std::optional<Place> found;
+  PyObject* object = nullptr;
+  bool several = false;
+  std::unordered_set<PyObject*> seen;
+  const auto look = [&](const auto& self, size_t frame, const Path& path, PyObject* value, int depth) -> void {
+    if (several || seen.size() > kMostObjects || torch_.is_tensor(value) || !seen.insert(value).second) return;
+    if (is_of_class(value, type)) {
+      several = object && object != value;
+      if (!object) found = Place{frame, path, true};
+      object = value;
+    }
+    if (depth == 0) return;
+    const Ref attributes = python::instance_dict(api_, value);
+    if (!attributes || python::is_class(api_, value) || class_of(api_, value) == "module") return;
+    for (python::DictEntries each(api_, attributes.get()); each.next();) {
+      Path next = path;
+      next.steps.push_back({Step::attribute, python::text(api_, each.key()), 0});
+      self(self, frame, next, each.value(), depth - 1);
+    }
+  };
+  for (size_t frame = 0; frame < frames_.size(); ++frame)
+    if (frames_[frame].project)
+      scope_.for_each_local(frame, [&](const std::string& name, PyObject* value) {
+        look(look, frame, Path{name, {}}, value, kDeepest);
+      });
+  return several ? std::nullopt : found;
+}
+
+bool Sources::is_of_class(PyObject* object, const std::string& type) const {
+  if (class_of(api_, object) == type) return true;
+  const Ref own = python::type_of(api_, object), classes = python::bases_of(api_, own.get());
+  for (ssize_t i = 0, n = classes ? api_.PyTuple_Size(classes.get()) : 0; i < n; ++i)
+    if (python::type_name(api_, api_.PyTuple_GetItem(classes.get(), i)) == type) return true;
+  return false;
+}
+
+// `attribute`: of the object that has the device, or the dict that does. `name`: as the code calls the device.
+bool Sources::note_holder_of_device(const Path& attribute, const Place& place, std::string name, size_t index) {
+  Path owner = attribute;
+  owner.steps.pop_back();
+  const Scope::Found holder = scope_.follow(owner, place.frame), device = scope_.follow(place.path, place.frame);
   if (!holder.value || !device.value || torch_.is_tensor(holder.value.get())) return false;
   const std::optional<std::string> says = said_by(device.value.get());
   if (!says) return false;
-  DeviceSource from{to_string(path),
-                    "attribute",
-                    *says,
-                    holders_.kind_of(holder.value.get()),
-                    class_of(api_, holder.value.get()),
-                    {}};
+  DeviceSource from;
+  from.name = std::move(name);
+  from.role = "attribute";
+  from.says = *says;
+  from.kind = holders_.kind_of(holder.value.get());
+  from.type = class_of(api_, holder.value.get());
   if (torch_.is_module(holder.value.get())) from.devices = holders_.devices_of(holder.value.get());
+  from.bound = holders_.line_that_stores(holder.value.get(), attribute.steps.back().name);
+  if (from.bound.line > 0) {
+    from.bound.source = shown_source(source_.lines(from.bound.file, static_cast<int>(from.bound.line)));
+    from.otherwise = chosen_by_itself(from.bound);
+  }
   operands_[index].device_from = std::move(from);
   return true;
+}
+
+// What a line of a constructor stores where it is given nothing: the default of the parameter that it names, else what
+// a line puts in the place of None. Empty where it stores what it is given, come what may.
+std::string Sources::chosen_by_itself(const finding::Frame& bound) const {
+  FunctionTexts texts(api_);
+  const int line = static_cast<int>(bound.line);
+  const FunctionText* function = texts.at(bound.file, source_.file(bound.file), "__init__", line);
+  if (!function) return {};
+  const auto value_in_line = [&](int number) {
+    const std::string text = source_.lines(bound.file, number);
+    const size_t begin = Scan(text).value_begins;
+    return std::string(trimmed(std::string_view(text).substr(begin)));
+  };
+  const std::string value = value_in_line(line);
+  bool given = false;
+  for (const Path& path : read_expression(api_, value, false, "").mentioned) {
+    const auto& all = function->parameters;
+    if (std::find(all.begin() + (function->method ? 1 : 0), all.end(), path.variable) == all.end()) continue;
+    given = true;
+    const auto otherwise = function->defaults.find(path.variable);
+    if (otherwise == function->defaults.end() || !path.steps.empty()) continue;
+    if (otherwise->second != "None") return otherwise->second;
+    const std::vector<int>& replaced = function->bindings(path.variable);
+    if (!replaced.empty() && replaced.back() < line) return value_in_line(replaced.back());
+    return value == path.variable ? std::string() : value;
+  }
+  return given ? std::string() : value;
 }
 
 void Sources::note_device_of_variable(const Path& path, size_t frame, size_t index) {
   const Scope::Found device = scope_.follow(path, frame);
   const std::optional<std::string> says = device.value ? said_by(device.value.get()) : std::nullopt;
-  if (says) operands_[index].device_from = DeviceSource{to_string(path), device.role, *says, {}, {}, {}};
+  if (says) operands_[index].device_from = DeviceSource{to_string(path), device.role, *says, {}, {}, {}, {}, {}};
 }
 
 // Nothing for what says no device; empty for a number, which is as much as "cuda:0".

@@ -50,9 +50,18 @@ class Sources {
   void note_owner(const Path& method, Operand& operand, size_t frame) const;
   bool note_device_source(const std::vector<stacks::PythonFrame>& made, uint64_t time,
                           const std::optional<LiveLine>& line, size_t index);
-  std::optional<size_t> frame_of(const stacks::PythonFrame& code, const std::optional<LiveLine>& line,
-                                 const Path& path) const;
-  bool note_holder_of_device(const Path& owner, const Path& path, size_t frame, size_t index);
+  // A value's name in a frame that runs.
+  struct Place {
+    size_t frame;
+    Path path;
+    bool by_class = false;  // it is the only object of its class
+  };
+  std::optional<Place> place_of(const stacks::PythonFrame& code, const std::optional<LiveLine>& line,
+                                const Path& path) const;
+  std::optional<Place> only_object(const std::string& type) const;
+  bool is_of_class(PyObject* object, const std::string& type) const;
+  bool note_holder_of_device(const Path& attribute, const Place& place, std::string name, size_t index);
+  std::string chosen_by_itself(const finding::Frame& bound) const;
   void note_device_of_variable(const Path& path, size_t frame, size_t index);
   std::optional<std::string> said_by(PyObject* value) const;
 
