@@ -78,6 +78,13 @@ bool is_kept_and_written(const Evidence& evidence, size_t frame, const Operand& 
 // answer; with siblings.
 std::optional<Fix> move_where_named(const Evidence& evidence, const Operand& operand, const Operand& target);
 
+// In the line of that frame, which calls a model: what it is given, on the device of the model's `state`. Or the line
+// above that put it elsewhere, going there.
+std::optional<Fix> move_at_call(const Evidence& evidence, size_t caller, const Operand& input, const Operand& state);
+// … where a line within the model fails, of which all that runs lies on one device. What else is given from where the
+// operand lies comes along.
+std::optional<Fix> move_where_given(const Evidence& evidence);
+
 // The operands of one device brought to another one in the innermost line of the user's that names them: for want of a
 // cause. Nothing where there are more than two devices, or no line shows them.
 std::optional<Fix> use_site(const Evidence& evidence);

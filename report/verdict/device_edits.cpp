@@ -132,6 +132,14 @@ bool says_device(std::string_view source) {
   return !device_moves(source, scan).empty();
 }
 
+bool hands_on_options(std::string_view source) {
+  const Scan scan(source);
+  for (const Call& call : factory_calls(source, scan))
+    for (const Span& each : arguments(source, scan, call))
+      if (trimmed(source.substr(each.begin, each.end - each.begin)).starts_with("**")) return true;
+  return false;
+}
+
 std::optional<std::string> give_device(std::string_view source, std::string_view device) {
   if (keyword_argument(source, "generator")) return std::nullopt;  // which serves its own device only
   const Scan scan(source);
@@ -142,7 +150,7 @@ std::optional<std::string> give_device(std::string_view source, std::string_view
     if (!current_device_literal(source.substr(value->begin, value->end - value->begin))) return std::nullopt;
     return dedented(spliced(source, *value, device));
   }
-  if (spans.empty()) return std::nullopt;
+  if (spans.empty() || hands_on_options(source)) return std::nullopt;
   const size_t end = end_of_arguments(source, spans);
   return dedented(spliced(source, {end, end}, ", device=" + std::string(device)));
 }

@@ -33,6 +33,9 @@ std::optional<std::string> draw_on(std::string_view source, std::string_view gen
 // Does the statement call a function that makes a tensor from nothing and takes device=? And does it say one?
 bool makes_tensor(std::string_view source);
 bool says_device(std::string_view source);
+// Does a call that makes a tensor hand on what its caller chose, `torch.zeros(*shape, **options)`? A device may be
+// among that.
+bool hands_on_options(std::string_view source);
 
 // The statement with its only `.to(…)` or `.cuda(…)` going to `device`. Nothing when there is none, or several.
 std::optional<std::string> redirect_move(std::string_view source, std::string_view device);

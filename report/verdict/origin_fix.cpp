@@ -81,6 +81,23 @@ bool undecided(const Evidence& evidence, const Operand& it) {
   return placed && placed->line() && says_current_device(placed->line()->source);
 }
 
+// Of a model's state in a part that was left as a whole: was something of another part left there, too? That was
+// constructed elsewhere than the rest of it, and the edit of one construction is not enough.
+bool is_one_of_parts_left(const Evidence& evidence, const Operand& it) {
+  if (!it.is_state() || it.root_devices.size() < 2) return false;
+  const auto is_own = [&](const finding::Part& part) { return it.module_path.starts_with(part.name + "."); };
+  const auto spread = [](const finding::Part& part) { return part.devices.size() > 1; };
+  const auto left = [&](const finding::Part& part) {
+    return spread(part) && std::find(part.devices.begin(), part.devices.end(), it.device) != part.devices.end();
+  };
+  const auto& running = evidence.refusal.modules;
+  return std::any_of(running.begin(), running.end(), [&](const finding::RunningModule& each) {
+    const auto own = std::find_if(each.parts.begin(), each.parts.end(), is_own);
+    return each.type == it.root_class && own != each.parts.end() && !spread(*own) &&
+           std::any_of(each.parts.begin(), each.parts.end(), left);
+  });
+}
+
 // The line that a fix changes, as the operand passed it.
 struct OnTheWay {
   Fix fix;
@@ -99,6 +116,7 @@ std::optional<OnTheWay> fix_on_the_way(const Evidence& evidence, const Operand& 
     // A worker of a loader's may use no GPU; and where one of what a line made was moved later, the other is moved,
     // too.
     if (step.what == "made" && (is_loaded_data(it) || evidence.left_of_its_line(it))) continue;
+    if (step.what == "constructed" && is_one_of_parts_left(evidence, it)) continue;
     if (auto code = edit_of_step(evidence, step, it, device))
       return OnTheWay{repair_of(step.line, std::move(*code)), &step.line};
   }
@@ -201,7 +219,7 @@ std::optional<Fix> move_where_constructed(const Evidence& evidence) {
     return it.is_state() && it.on_cpu() && !it.moved.known() && it.hook.empty();
   };
   const auto pair = evidence.pair(left, [](const Operand& other) { return !other.on_cpu(); });
-  if (!pair) return std::nullopt;
+  if (!pair || is_one_of_parts_left(evidence, *pair.it)) return std::nullopt;
   for (const Step& step : pair.it->lineage) {
     if (step.what != "constructed") continue;
     if (auto code = edit_of_step(evidence, step, *pair.it, expression_or_number(step, pair.other->device)))

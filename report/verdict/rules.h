@@ -48,6 +48,7 @@ std::optional<Cause> discarded_move(const Evidence&);
 std::optional<Cause> default_device(const Evidence&);
 
 std::optional<Cause> kept_device(const Evidence&);
+std::optional<Cause> device_of_its_class(const Evidence&);
 std::optional<Cause> state_of_two_models(const Evidence&);
 std::optional<Cause> kept_by_an_object(const Evidence&);
 std::optional<Cause> taken_to_be_kept(const Evidence&);

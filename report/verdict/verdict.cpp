@@ -60,6 +60,7 @@ constexpr std::optional<Cause> (*kRules[])(const Evidence&) = {
 
 // Where none of them knows: by what kind of tensor meets what kind.
 constexpr std::optional<Cause> (*kByKind[])(const Evidence&) = {
+    rules::device_of_its_class,             // what an object takes that is told no device
     rules::state_of_two_models,             // registered tensors, or what was computed from them
     rules::kept_by_an_object,               // what an object has kept meets what is computed now
     rules::made_inside_without_state,       // on the CPU, inside a model of which nothing is there
@@ -69,9 +70,9 @@ constexpr std::optional<Cause> (*kByKind[])(const Evidence&) = {
     rules::made_by_a_call_without_tensors,  // on the CPU, by a function that the failing one called
     rules::data_beside_result,              // what a module computed, and data that none did
     rules::owned_by_an_object,              // whoever made it
+    rules::made_on_the_default_device,
     rules::computed_by_an_object,
     rules::answered_from_before,  // a call in the line gave what was there before
-    rules::made_on_the_default_device,
     rules::made_without_elements,  // a placeholder that something is put behind
     rules::loaded,                 // where a file says, or map_location
     rules::given_by_a_call_in_the_line,
@@ -231,8 +232,15 @@ finding::Cause cause_of(const Finding& finding) noexcept try {
   if (!best) best = best_of(kByKind, evidence);
   if (!best) best = by_sources(kByKind, evidence);
   Cause cause = best ? std::move(*best) : unknown(evidence);
-  if (!cause.fix || (cause.fix->repairs == Repairs::line && !in_failing_library(evidence, *cause.fix)))
+  const auto only_runs = [&] {
+    return !cause.fix || (cause.fix->repairs == Repairs::line && !in_failing_library(evidence, *cause.fix));
+  };
+  if (only_runs())
     if (auto fix = fix_at_origin(evidence)) cause.fix = std::move(fix);
+  const auto own = innermost_project(evidence.stack);
+  if (only_runs() && (!cause.fix || (own && cause.fix->file == evidence.stack[*own].file &&
+                                     cause.fix->line == evidence.stack[*own].line)))
+    if (auto fix = move_where_given(evidence); fix && !writes_number(*fix)) cause.fix = std::move(fix);
   if (!cause.fix || writes_number(*cause.fix))
     if (auto fix = move_where_constructed(evidence)) cause.fix = std::move(fix);
   if (cause.fix && writes_number(*cause.fix))

@@ -33,7 +33,9 @@ const Frame* line_without_device(const Evidence& evidence, const Operand& operan
   if (!evidence.frame_that_made(operand) && !evidence.made_inside_model(operand)) return nullptr;
   if (is_loaded_data(operand) || evidence.left_of_its_line(operand)) return nullptr;
   for (const Frame* frame : {&operand.created.stack.front(), operand.created.line()}) {
-    if (makes_tensor(frame->source)) return says_device(frame->source) ? nullptr : frame;
+    if (!makes_tensor(frame->source)) continue;
+    const bool said = says_device(frame->source) || (!operand.on_cpu() && hands_on_options(frame->source));
+    return said ? nullptr : frame;
   }
   return nullptr;
 }

@@ -171,7 +171,8 @@ std::optional<Cause> left_to_a_default(const Evidence& evidence) {
 std::optional<Cause> made_on_a_chosen_default(const Evidence& evidence) {
   const auto line_of = [](const Operand& it) -> const Frame* {
     const Frame* const made = it.created.line();
-    const bool unsaid = made && made->project && makes_tensor(made->source) && !says_device(made->source);
+    const bool unsaid = made && made->project && makes_tensor(made->source) && !says_device(made->source) &&
+                        !hands_on_options(made->source);
     // torch.tensor() itself brings there what it has read on the CPU.
     const bool stayed = !it.moved.known() || (made && it.moved.line() && it.moved.line()->same_line(*made));
     return unsaid && stayed && !it.on_cpu() && !it.is_of_state() && it.computed_from.empty() ? made : nullptr;

@@ -14,37 +14,6 @@ namespace {
 
 constexpr std::string_view kCategory = "input-not-moved";
 
-// The line that put the input on its device, going to the model's instead. Only where `device` can be said there too:
-// in the same function, further up, in words that stand for the same thing on both lines.
-std::optional<Fix> move_elsewhere(const Evidence& evidence, size_t frame, const Operand& input,
-                                  const std::string& device) {
-  const Frame* moved = input.moved.line();
-  const Frame& here = evidence.stack[frame];
-  if (!moved || !moved->project || moved->file != here.file || moved->line >= here.line) return std::nullopt;
-  const bool same_function =
-      moved->function == here.function || (moved->function.starts_with(here.function) &&
-                                           moved->function.substr(here.function.size()).starts_with(".<locals>.<"));
-  const bool anonymous =
-      moved->function.starts_with("<") && moved->function != "<module>";  // <dictcomp> before 3.11 tells no owner
-  if (!same_function && !anonymous) return std::nullopt;
-  if (!device.starts_with("self.") && !device.starts_with("next(self.") && !device.starts_with("\""))
-    return std::nullopt;
-  auto line = redirect_move(moved->source, device);
-  if (!line) return std::nullopt;
-  return repair_of(*moved, std::move(*line));
-}
-
-std::optional<Fix> fix_at_call(const Evidence& evidence, size_t caller, const Operand& input, const Operand& state) {
-  std::string device = device_expression(evidence, caller, state);
-  // In front of a call that brings the model to its device itself, that says where it has been.
-  if (evidence.happened_inside_model(state.moved)) device = expression_of(evidence, caller, state.device);
-  if (device.empty()) return std::nullopt;
-  // Of a model that is spread over devices the caller does not know which part will meet it.
-  if (state.root_devices.size() > 1 && device.starts_with('"')) return std::nullopt;
-  if (auto fix = move_elsewhere(evidence, caller, input, device)) return fix;
-  return repairing(move_with_siblings(evidence, caller, input, device));
-}
-
 // Was it brought to a GPU by a line that names it without a number? Then it was not left behind: it went to the device
 // that was current.
 bool went_without_a_number(const Operand& it) {
@@ -134,7 +103,7 @@ std::optional<Cause> model_input(const Evidence& evidence) {
   if (!cause.fix) cause.fix = fix_at_origin(evidence);
   // The caller may be a library; the user's frame outside of it, or the user's own module inside, can still be changed.
   if (!cause.fix && caller && evidence.stack[*caller].project)
-    cause.fix = fix_at_call(evidence, *caller, *pair.it, *pair.other);
+    cause.fix = move_at_call(evidence, *caller, *pair.it, *pair.other);
   // Elsewhere than at the call of the model it is only where they meet.
   if (!cause.fix) cause.fix = move_where_named(evidence, *pair.it, *pair.other);
   if (!cause.fix) cause.fix = placed;
@@ -163,7 +132,7 @@ std::optional<Cause> given_to_a_model(const Evidence& evidence) {
   // What comes along in `**kwargs` was put there by somebody else, with things that are no tensors.
   const std::string packed = fmt::format("**{}", container_of(it.name_in(*caller)));
   if (!cause.fix && (packed == "**" || evidence.stack[*caller].source.find(packed) == std::string::npos))
-    cause.fix = fix_at_call(evidence, *caller, it, *pair.other);
+    cause.fix = move_at_call(evidence, *caller, it, *pair.other);
   if (!cause.fix) cause.fix = use_site(evidence);
   return cause;
 }
@@ -209,7 +178,7 @@ std::optional<Cause> input_of_a_model_on_cpu(const Evidence& evidence) {
                           pair.other->root_class.empty() ? "a model" : std::string(pair.other->root_class),
                           with_place(*pair.other)),
               std::nullopt};
-  if (evidence.stack[*caller].project) cause.fix = fix_at_call(evidence, *caller, *pair.it, *pair.other);
+  if (evidence.stack[*caller].project) cause.fix = move_at_call(evidence, *caller, *pair.it, *pair.other);
   if (!cause.fix) cause.fix = move_where_named(evidence, *pair.it, *pair.other);
   return cause;
 }

@@ -14,12 +14,20 @@ std::string_view method_of(std::string_view type, std::string_view function) {
   return method.substr(0, method.find('.'));
 }
 
-// The first object that is no module, has the operand as an attribute or in one, and is `wanted`.
+// Of a chain the innermost object that is no module and has the operand as an attribute or in one: what holds that has
+// not kept the operand. Null: none, or one that is no more than a collection of names.
+const Holder* object_of(const Chain& chain) {
+  const Holder* object = nullptr;
+  for (const Holder& holder : chain.holders)
+    if (holder.kind == "object" && holder.holds == "attribute") object = &holder;
+  return object && object->type != "SimpleNamespace" && object->type != "Namespace" ? object : nullptr;
+}
+
+// The first that is `wanted`.
 template <typename Predicate>
 const Holder* object_with(const Operand& it, const Predicate& wanted) {
   for (const Chain& chain : it.held_by)
-    for (const Holder& holder : chain.holders)
-      if (holder.kind == "object" && holder.holds == "attribute" && wanted(holder)) return &holder;
+    if (const Holder* const object = object_of(chain); object && wanted(*object)) return object;
   return nullptr;
 }
 
@@ -102,8 +110,9 @@ std::optional<Cause> taken_to_be_kept(const Evidence& evidence) {
       const Frame* const line = kept.moved.line();
       const auto other = std::find_if(evidence.operands.begin(), evidence.operands.end(),
                                       [&](const Operand& each) { return each.device == kept.moved.from; });
+      // From the CPU it was brought to where the work is.
       if (it.given_by.kind != "owner" || !it.held_by.empty() || it.device == kept.moved.from ||
-          other == evidence.operands.end() || !line || !line->project)
+          kept.moved.from == "cpu" || other == evidence.operands.end() || !line || !line->project)
         continue;
       return Cause{
           "cached-state-elsewhere", Confidence::medium,

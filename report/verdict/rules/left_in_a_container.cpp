@@ -146,8 +146,13 @@ std::optional<Fix> move_beside(const Operand& it, std::string_view moved, const 
 }  // namespace
 
 std::optional<Cause> left_in_a_container(const Evidence& evidence) {
-  const auto pair = evidence.pair([](const Operand& it) { return left_by(it) != nullptr; },
-                                  [](const Operand& other) { return !other.on_cpu(); });
+  // What the failing function has made itself, or a module has registered, was in no container then.
+  const auto own = innermost_project(evidence.stack);
+  const auto pair = evidence.pair(
+      [&](const Operand& it) {
+        return left_by(it) && !it.is_of_state() && !(own && evidence.frame_that_made(it) == own);
+      },
+      [](const Operand& other) { return !other.on_cpu(); });
   if (!pair) return std::nullopt;
   const finding::Step& step = *left_by(*pair.it);
   const auto along = [&](const finding::Name& each) { return directly_beside(each.name, step.call); };

@@ -427,12 +427,17 @@ std::optional<Cause> given_from_before(const Evidence& evidence, const Operand& 
   return std::nullopt;
 }
 
+// A function that the program's own lines call outside of functions, as main(): that runs once.
+bool is_of_the_program(const Evidence& evidence, size_t frame) {
+  return frame + 2 == evidence.stack.size() && evidence.stack[frame + 1].function == "<module>";
+}
+
 // Constructed by a line of a function that still runs, in this call of it: a module that every call makes anew.
 const finding::Step* constructed_now(const Evidence& evidence, const Operand& it) {
   for (const finding::Step& step : it.lineage)
     for (size_t frame = 0; step.what == "constructed" && frame < evidence.stack.size(); ++frame)
       if (evidence.stack[frame].same_function(step.line) && step.line.function != "<module>" &&
-          evidence.made_under(it, frame))
+          !is_of_the_program(evidence, frame) && evidence.made_under(it, frame))
         return &step;
   return nullptr;
 }

@@ -1,5 +1,7 @@
 // One tensor under two names of a model (an embedding and the output layer): it lies on one device only, and the second
 // user may be on another. accelerate's dispatch and Module.to() of a part both move it away from one of its users.
+#include <algorithm>
+
 #include "common/format.h"
 #include "common/text.h"
 #include "report/verdict/rules.h"
@@ -21,13 +23,27 @@ struct Ends {
   bool operator==(const Ends&) const = default;
 };
 
+// Two ways from an object that is no module, `self.model.embed.weight` and `self.models[0].module.embed.weight`: to one
+// module, as far as their ends tell.
+bool is_one_module(const Evidence& evidence, const finding::Name& first, const finding::Name& second) {
+  const auto& running = evidence.refusal.modules;
+  if (std::any_of(running.begin(), running.end(), [&](const auto& each) { return each.frame == first.frame; }))
+    return false;
+  const auto owner = [](std::string_view name) {
+    const size_t last = name.rfind('.');
+    return name.substr(name.rfind('.', last - 1));
+  };
+  return owner(first.name) == owner(second.name);
+}
+
 // The two names that one frame has for it, where these are of two modules' state.
-std::optional<std::pair<std::string_view, std::string_view>> both_names(const Operand& operand) {
+std::optional<std::pair<std::string_view, std::string_view>> both_names(const Evidence& evidence,
+                                                                        const Operand& operand) {
   if (!operand.is_state()) return std::nullopt;
   for (const finding::Name& first : operand.names)
     for (const finding::Name& second : operand.names)
       if (first.frame == second.frame && first.name < second.name && !Ends(first.name).root.empty() &&
-          Ends(first.name) == Ends(second.name))
+          Ends(first.name) == Ends(second.name) && !is_one_module(evidence, first, second))
         return std::pair<std::string_view, std::string_view>(first.name, second.name);
   return std::nullopt;
 }
@@ -57,13 +73,13 @@ std::optional<Fix> built_of_the_same(const Operand& it, std::string_view first, 
 
 std::optional<Cause> tied_weights(const Evidence& evidence) {
   // What a model makes for itself on the CPU, no part of it has computed.
-  const auto pair = evidence.pair([](const Operand& it) { return both_names(it).has_value(); },
+  const auto pair = evidence.pair([&](const Operand& it) { return both_names(evidence, it).has_value(); },
                                   [&](const Operand& other) {
                                     return !other.is_of_state() && evidence.made_inside_model(other) &&
                                            (!other.on_cpu() || made_by_a_layer(other));
                                   });
   if (!pair) return std::nullopt;
-  const auto [first, second] = *both_names(*pair.it);
+  const auto [first, second] = *both_names(evidence, *pair.it);
   auto apart = built_of_the_same(*pair.it, first, second);
   return Cause{
       "tied-weights", made_by_a_layer(*pair.other) ? Confidence::high : Confidence::medium,

@@ -1,0 +1,75 @@
+// What a model is given from elsewhere, moved in the line that calls it or where it was put.
+#include <algorithm>
+
+#include "report/verdict/cause.h"
+#include "report/verdict/device_edits.h"
+#include "report/verdict/source_line.h"
+
+namespace devtrace::report::verdict {
+
+// The line that put the input on its device, going to the model's instead. Only where `device` can be said there too:
+// in the same function, further up, in words that stand for the same thing on both lines.
+static std::optional<Fix> move_elsewhere(const Evidence& evidence, size_t frame, const Operand& input,
+                                         const std::string& device) {
+  const Frame* moved = input.moved.line();
+  const Frame& here = evidence.stack[frame];
+  if (!moved || !moved->project || moved->file != here.file || moved->line >= here.line) return std::nullopt;
+  const bool same_function =
+      moved->function == here.function || (moved->function.starts_with(here.function) &&
+                                           moved->function.substr(here.function.size()).starts_with(".<locals>.<"));
+  const bool anonymous =
+      moved->function.starts_with("<") && moved->function != "<module>";  // <dictcomp> before 3.11 tells no owner
+  if (!same_function && !anonymous) return std::nullopt;
+  if (!device.starts_with("self.") && !device.starts_with("next(self.") && !device.starts_with("\""))
+    return std::nullopt;
+  auto line = redirect_move(moved->source, device);
+  if (!line) return std::nullopt;
+  return repair_of(*moved, std::move(*line));
+}
+
+std::optional<Fix> move_at_call(const Evidence& evidence, size_t caller, const Operand& input, const Operand& state) {
+  std::string device = device_expression(evidence, caller, state);
+  // In front of a call that brings the model to its device itself, that says where it has been.
+  if (evidence.happened_inside_model(state.moved)) device = expression_of(evidence, caller, state.device);
+  if (device.empty()) return std::nullopt;
+  // Of a model that is spread over devices the caller does not know which part will meet it.
+  if (state.root_devices.size() > 1 && device.starts_with('"')) return std::nullopt;
+  if (auto fix = move_elsewhere(evidence, caller, input, device)) return fix;
+  return repairing(move_with_siblings(evidence, caller, input, device));
+}
+
+// Does all that runs of the model lie on that device?
+static bool runs_whole_on(const Evidence& evidence, std::string_view device) {
+  const auto& running = evidence.refusal.modules;
+  return std::all_of(running.begin(), running.end(), [&](const finding::RunningModule& each) {
+    return each.devices.size() == 1 && each.devices[0] == device && each.hook.empty();
+  });
+}
+
+// What the frame has a name for: the operand, or the only one that an expression of the failing line was computed from.
+static const Operand& named_in(const Operand& it, size_t frame) {
+  const Operand& from = it.origin();
+  const bool alone = from.name_in(frame).empty() && !from.expression.empty() && from.computed_from.size() == 1;
+  return alone && from.computed_from[0].device == it.device ? from.computed_from[0] : from;
+}
+
+std::optional<Fix> move_where_given(const Evidence& evidence) {
+  const auto caller = evidence.caller_of_model(), own = innermost_project(evidence.stack);
+  if (!caller || !own || *own >= *caller || !evidence.stack[*caller].project) return std::nullopt;
+  const auto given = [&](const Operand& it) {
+    const Operand& from = named_in(it, *caller);
+    return !from.is_of_state() && from.role != "attribute" && !from.hidden() && !from.name_in(*caller).empty() &&
+           !evidence.made_inside_model(from);
+  };
+  const auto pair = evidence.pair(given, [&](const Operand& other) {
+    return other.is_state() && other.is_of_whole_model() && !other.on_cpu() && runs_whole_on(evidence, other.device);
+  });
+  if (!pair) return std::nullopt;
+  // The call gives what an expression of the failing line was computed from.
+  Evidence outside = evidence;
+  const Operand& from = named_in(*pair.it, *caller);
+  outside.operands[static_cast<size_t>(pair.it - evidence.operands.data())] = from;
+  return move_at_call(outside, *caller, from, *pair.other);
+}
+
+}  // namespace devtrace::report::verdict
