@@ -93,6 +93,16 @@ const finding::Step* left_by(const Operand& it) {
   return step == it.lineage.end() || !step->line.project ? nullptr : &*step;
 }
 
+// By a line of the failing function, `sums["x"] = torch.zeros(3)`.
+bool put_there_now(const Evidence& evidence, const Operand& it) {
+  const auto own = innermost_project(evidence.stack);
+  const Frame* const made = it.created.line();
+  if (!own || !made || !made->same_function(evidence.stack[*own])) return false;
+  const auto target = assigned_name(made->source);
+  return target && std::any_of(it.names.begin(), it.names.end(),
+                               [&](const finding::Name& each) { return each.name == with_one_quote(*target); });
+}
+
 std::string_view holder_of(std::string_view name) {
   return name.substr(0, name.size() - last_step(name).size());
 }
@@ -146,13 +156,10 @@ std::optional<Fix> move_beside(const Operand& it, std::string_view moved, const 
 }  // namespace
 
 std::optional<Cause> left_in_a_container(const Evidence& evidence) {
-  // What the failing function has made itself, or a module has registered, was in no container then.
-  const auto own = innermost_project(evidence.stack);
-  const auto pair = evidence.pair(
-      [&](const Operand& it) {
-        return left_by(it) && !it.is_of_state() && !(own && evidence.frame_that_made(it) == own);
-      },
-      [](const Operand& other) { return !other.on_cpu(); });
+  // What a module has registered lies in no container, nor does what the failing function has put there by itself.
+  const auto pair =
+      evidence.pair([&](const Operand& it) { return left_by(it) && !it.is_of_state() && !put_there_now(evidence, it); },
+                    [](const Operand& other) { return !other.on_cpu(); });
   if (!pair) return std::nullopt;
   const finding::Step& step = *left_by(*pair.it);
   const auto along = [&](const finding::Name& each) { return directly_beside(each.name, step.call); };
