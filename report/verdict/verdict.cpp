@@ -72,7 +72,7 @@ constexpr std::optional<Cause> (*kByKind[])(const Evidence&) = {
     rules::owned_by_an_object,              // whoever made it
     rules::made_on_the_default_device,
     rules::computed_by_an_object,
-    rules::answered_from_before,  // a call in the line gave what was there before
+    rules::answered_from_before,   // a call in the line gave what was there before
     rules::made_without_elements,  // a placeholder that something is put behind
     rules::loaded,                 // where a file says, or map_location
     rules::given_by_a_call_in_the_line,
