@@ -189,7 +189,7 @@ int fix_program(const CLI::App& app, const AfterDashes& after_dashes, FixOptions
                    {{launch.program, environment_of(launch)}, subject.folder},
                    overlay,
                    options.timeout,
-                   !options.no_values};
+                   options.computes()};
     const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     const fix::Limits limits{options.budget, options.jobs > 0 ? options.jobs : std::min(cores, 8), options.tries,
                              options.jobs == 0};

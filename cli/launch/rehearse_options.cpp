@@ -34,6 +34,18 @@ std::string seed(std::string& text) {
   return fmt::format("'{}' is no whole number from 0 to {}", text, UINT64_MAX);
 }
 
+std::string which_values(std::string& text) {
+  if (text != "python" && text != "0" && simulate::read_values(text.c_str())) return {};
+  return fmt::format("'{}' is neither all, small, small:SIZE like small:64MiB, nor none", text);
+}
+
+void check_values(const RehearseOptions& options) {
+  if (!options.computes() && (options.keep_going || options.strict || options.kernels || options.poison))
+    throw Failure(kBadUsage, "--values none excludes --keep-going, --strict, --kernels and --poison");
+  if (options.poison && options.values.starts_with("small"))
+    throw Failure(kBadUsage, "--values small excludes --poison: what it leaves is zero");
+}
+
 // Pairs name devices that there are.
 void check_peers(const RehearseOptions& options) {
   if (options.peer.empty() || options.peer == "all") return;
@@ -61,8 +73,14 @@ void RehearseOptions::declare_devices(CLI::App& app) {
   app.add_option("--cuda", cuda, "version of the simulated libraries, 12 or 13 [the program's own]")
       ->type_name("MAJOR")
       ->check(CLI::IsMember({12, 13}));
+  CLI::Option* const which = app.add_option("--values", values,
+                                            "which results are computed: all; small: those of tensors below 16MiB (or "
+                                            "small:SIZE), and masks and indices, the rest takes no memory of the host, "
+                                            "for models larger than it; none [all]");
+  which->type_name("WHICH")->check(CLI::Validator(which_values, ""));
   app.add_flag("--no-values", no_values,
-               "only record kernels; results are left as they lie in memory (for measuring costs)");
+               "only record kernels; results are left as they lie in memory (for measuring costs)")
+      ->excludes(which);
   app.add_flag("--eager", eager, "switch torch.compile off: nothing is compiled, the operators run one by one");
 }
 
@@ -112,6 +130,7 @@ void RehearseOptions::declare_what_is_not_computed(CLI::App& app) {
 
 Launch RehearseOptions::on_simulated_devices(Launch what) const {
   check_peers(*this);
+  check_values(*this);
   const int version = cuda ? cuda : cuda_of_command(what.program);
   const SimulatedLibraries simulated = find_simulated_libraries(version);
   if (!no_trace) what.preload.push_back(find_library());
@@ -125,14 +144,15 @@ Launch RehearseOptions::on_simulated_devices(Launch what) const {
   set("DEVTRACE_SIM_MEMORY", memory);
   set("DEVTRACE_SIM_PEER", peer);
   set("DEVTRACE_SIM_ASYNC", async);
-  if (no_values) set("DEVTRACE_SIM_VALUES", "0");
-  what.computes = !no_values;
+  set("DEVTRACE_SIM_VALUES", computes() ? values : "0");
+  what.computes = computes();
   if (keep_going) set("DEVTRACE_SIM_KEEP_GOING", "1");
   if (strict) set("DEVTRACE_SIM_STRICT", "1");
   if (poison) set("DEVTRACE_SIM_POISON", "1");
   if (kernels) set("DEVTRACE_SIM_KERNELS", "1");
   set("DEVTRACE_SIM_KERNEL_CHECKS", kernel_checks);
-  if (eager) set("TORCHDYNAMO_DISABLE", "1");
+  // A compiled graph is computed as a whole.
+  if (eager || values.starts_with("small")) set("TORCHDYNAMO_DISABLE", "1");
   // JAX and TensorFlow would take most of each device's memory at their start, and the host has not that much. CuPy
   // asks its compiler for machine code, of which nothing can be computed.
   for (const auto& [key, value] : {std::pair{"XLA_PYTHON_CLIENT_PREALLOCATE", "false"},

@@ -1,6 +1,7 @@
 #include "simulate/model/device.h"
 
 #include <pthread.h>
+#include <sys/resource.h>
 
 #include <cstdio>
 #include <mutex>
@@ -39,6 +40,19 @@ void default_limits(size_t* limits) {
   limits[CU_LIMIT_MAX_L2_FETCH_GRANULARITY] = 128;
 }
 
+void say_no_addresses(const Settings& s) {
+  constexpr double kGiB = 1 << 30;
+  rlimit limit{};
+  const bool limited = getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  std::fprintf(stderr, "devtrace: %d simulated devices of %.1f GiB need %.0f GiB of addresses (not of memory)", s.gpus,
+               static_cast<double>(s.memory) / kGiB, static_cast<double>(address_space(s.gpus, s.memory)) / kGiB);
+  if (limited)
+    std::fprintf(stderr, ", and `ulimit -v` allows the process %.1f GiB: raise it, or give --gpus or --memory less\n",
+                 static_cast<double>(limit.rlim_cur) / kGiB);
+  else
+    std::fprintf(stderr, ", which the host does not give: give --gpus or --memory less\n");
+}
+
 }  // namespace
 
 CUresult initialize() {
@@ -49,7 +63,7 @@ CUresult initialize() {
   const Settings& s = settings();
   if (s.visible_count == 0) return CUDA_ERROR_NO_DEVICE;
   if (!reserve_arenas(s.gpus, s.memory)) {
-    std::fprintf(stderr, "devtrace: cannot reserve the address space of %d simulated devices\n", s.gpus);
+    say_no_addresses(s);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   for (int& o : g_ordinals) o = -1;

@@ -15,6 +15,7 @@
 
 #include "common/signal_handler.h"
 #include "simulate/model/device.h"
+#include "simulate/values/unknown.h"
 #include "simulate/values/values.h"
 
 namespace devtrace::simulate {
@@ -60,6 +61,7 @@ std::string summary(pid_t pid) {
   const auto number = [](unsigned long value) { return std::to_string(value); };
   return "{\"pid\":" + std::to_string(pid) + ",\"launches\":" + object(launches, number) +
          ",\"values\":" + (values::are_computed() ? "true" : "false") +
+         (values::left_as_unknown() ? ",\"left\":" + number(values::left_as_unknown()) : "") +
          ",\"not_computed\":{\"kernels\":" + object(missing.kernels, number) +
          ",\"operators\":" + object(missing.operators, quoted) + "}}\n";
 }

@@ -5,10 +5,14 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <string_view>
 
 namespace devtrace::simulate {
 
-std::optional<size_t> read_memory(const char* text) {
+namespace {
+
+// "24GiB", "800 MB", "4g", a number: bytes within these bounds.
+std::optional<size_t> read_size(const char* text, double least, double most) {
   struct Unit {
     const char* name;
     double factor;
@@ -24,10 +28,28 @@ std::optional<size_t> read_memory(const char* text) {
     if (*end != ' ') unit += static_cast<char>(std::tolower(static_cast<unsigned char>(*end)));
   for (const Unit& u : kUnits) {
     const double bytes = number * u.factor;
-    // Below one 2 MiB chunk nothing can be allocated; 1 TiB a device keeps 16 arenas inside 47 bits.
-    if (unit == u.name && bytes >= (2 << 20) && bytes <= (1LL << 40)) return static_cast<size_t>(bytes);
+    if (unit == u.name && bytes >= least && bytes <= most) return static_cast<size_t>(bytes);
   }
   return std::nullopt;
+}
+
+constexpr double kMostMemory = 1LL << 40;  // of a device: 16 arenas stay inside 47 bits
+
+}  // namespace
+
+std::optional<size_t> read_memory(const char* text) {
+  return read_size(text, 2 << 20, kMostMemory);  // below one 2 MiB chunk nothing can be allocated
+}
+
+std::optional<WantedValues> read_values(const char* text) {
+  constexpr std::string_view kSmall = "small:";
+  const std::string_view value = text;
+  if (value == "all" || value == "python") return WantedValues{};
+  if (value == "none" || value == "0") return WantedValues{ValuesPolicy::none};
+  if (value == "small") return WantedValues{ValuesPolicy::small};
+  if (!value.starts_with(kSmall)) return std::nullopt;
+  const std::optional<size_t> large = read_size(text + kSmall.size(), 1, kMostMemory);
+  return large ? std::optional(WantedValues{ValuesPolicy::small, *large}) : std::nullopt;
 }
 
 Peers all_peers() {

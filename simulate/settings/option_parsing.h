@@ -15,6 +15,20 @@ constexpr int kMaxHosts = 8;
 // "24GiB", "800 MB", "4g", a number of bytes: bytes, from 2 MiB to 1 TiB; std::nullopt: none of these.
 std::optional<size_t> read_memory(const char* text);
 
+// Which results are computed (--values).
+enum class ValuesPolicy : uint8_t {
+  none,
+  small,  // what is small, and whole numbers, unless they depend on what is not
+  all,
+};
+struct WantedValues {
+  ValuesPolicy policy = ValuesPolicy::all;
+  size_t large = size_t{16} << 20;  // bytes; small: tensors from this size on are not computed
+};
+// "all", "none", "small", "small:64MiB", and what DEVTRACE_SIM_VALUES says besides: "0" for none, "python" for all by
+// way of Python; std::nullopt: none of these.
+std::optional<WantedValues> read_values(const char* text);
+
 // Bit j of entry i: device i can reach j's memory.
 using Peers = std::array<uint32_t, kMaxDevices>;
 Peers all_peers();

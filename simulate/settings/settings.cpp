@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "simulate/settings/identity.h"
+#include "simulate/settings/wanted_values.h"
 
 namespace devtrace::simulate {
 namespace {
@@ -61,10 +62,10 @@ bool is_one(const char* variable) {
 }
 
 void set_kernels(Settings& s) {
-  const char* const values = std::getenv("DEVTRACE_SIM_VALUES");
   const char* const kernels = std::getenv("DEVTRACE_SIM_KERNELS");
   if (is_one("DEVTRACE_SIM_KERNELS")) s.kernels = KernelPolicy::all;
-  if ((kernels && !std::strcmp(kernels, "0")) || (values && !std::strcmp(values, "0"))) s.kernels = KernelPolicy::none;
+  if ((kernels && !std::strcmp(kernels, "0")) || wanted_values().policy == ValuesPolicy::none)
+    s.kernels = KernelPolicy::none;
   if (const char* v = std::getenv("DEVTRACE_SIM_KERNEL_CHECKS")) {
     s.kernel_checks = !std::strcmp(v, "all");
     if (!s.kernel_checks && std::strcmp(v, "owner") != 0)

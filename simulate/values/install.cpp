@@ -3,10 +3,9 @@
 #include <dlfcn.h>
 
 #include <atomic>
-#include <cstdlib>
-#include <cstring>
 #include <string>
 
+#include "simulate/settings/wanted_values.h"
 #include "simulate/values/functions.h"
 #include "simulate/values/interpreter.h"
 #include "simulate/values/uncomputed.h"
@@ -126,8 +125,7 @@ enum State { kUnknown, kWaiting, kDone };
 std::atomic<int> g_state{kUnknown};
 
 bool switched_off() {
-  const char* values = std::getenv("DEVTRACE_SIM_VALUES");
-  return values && !std::strcmp(values, "0");
+  return wanted_values().policy == ValuesPolicy::none;
 }
 
 }  // namespace

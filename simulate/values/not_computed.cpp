@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <map>
 #include <mutex>
 #include <string>
 
 #include "binary/names.h"
+#include "simulate/settings/wanted_values.h"
 #include "simulate/values/values.h"
 
 namespace devtrace::simulate::values {
@@ -26,11 +26,7 @@ struct Missing {
 };
 
 bool wanted() {
-  static const bool is = [] {
-    const char* values = std::getenv("DEVTRACE_SIM_VALUES");
-    return !values || std::strcmp(values, "0") != 0;
-  }();
-  return is;
+  return wanted_values().policy != ValuesPolicy::none;
 }
 
 // For the command, should this process end without its list: a line for each name, and none once they are said.

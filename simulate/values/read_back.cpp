@@ -14,6 +14,7 @@
 
 #include "simulate/settings/option_parsing.h"
 #include "simulate/values/uncomputed.h"
+#include "simulate/values/unknown.h"
 #include "simulate/values/values.h"
 
 namespace devtrace::simulate::values {
@@ -98,14 +99,24 @@ void set_line_of_python(std::string (*line)()) {
 }
 
 void end_if_strict() {
-  if (!is_set("DEVTRACE_SIM_STRICT")) return;
-  std::fprintf(stderr, "devtrace: the program ends here, with exit status %d (--strict)\n", kNotComputed);
+  if (is_set("DEVTRACE_SIM_STRICT")) end_program("--strict");
+}
+
+void end_program(const char* why) {
+  std::fprintf(stderr, "devtrace: the program ends here, with exit status %d (%s)\n", kNotComputed, why);
   // Past this library's own, to whoever stands in front: devtrace ends its log there.
   if (auto* leave = reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "_exit"))) leave(kNotComputed);
   ::_exit(kNotComputed);
 }
 
+std::string program_line(bool may_take_gil) {
+  auto* const python = g_line_of_python.load();
+  const std::string line = python && may_take_gil ? python() : std::string();
+  return line.empty() ? line_of_program() : line;
+}
+
 void uncomputed_is_read(Source source, bool may_take_gil) {
+  if (source && source == unknown_source()) return unknown_is_read(may_take_gil);
   Sources::Named what;
   {
     Sources& all = sources();
@@ -113,9 +124,7 @@ void uncomputed_is_read(Source source, bool may_take_gil) {
     if (!source || !all.told.insert(source).second) return;
     what = all.names[static_cast<size_t>(source) - 1];
   }
-  auto* const python = g_line_of_python.load();
-  std::string line = python && may_take_gil ? python() : std::string();
-  if (line.empty()) line = line_of_program();
+  const std::string line = program_line(may_take_gil);
   std::fprintf(
       stderr, "devtrace: %s%sthe host reads what %s %s, which this rehearsal does not compute: %s\n", line.c_str(),
       line.empty() ? "" : ": ", what.name.c_str(),

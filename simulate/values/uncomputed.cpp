@@ -156,16 +156,3 @@ BlockOf block_of() {
 }
 
 }  // namespace devtrace::simulate::values
-
-extern "C" __attribute__((visibility("default"))) const devtrace::simulate::values::UncomputedForTorch*
-devtrace_sim_uncomputed() {
-  using namespace devtrace::simulate::values;
-  static const UncomputedForTorch table = {
-      &uncomputed().any,
-      [](uintptr_t begin, size_t size) { return uncomputed().find(begin, size); },
-      [](uintptr_t begin, size_t size, Source source) { uncomputed().mark(begin, size, source); },
-      [](uintptr_t begin, size_t size) { uncomputed().clear(begin, size); },
-      set_block_of,
-  };
-  return &table;
-}

@@ -72,8 +72,13 @@ void uncomputed_is_read(Source source, bool may_take_gil = true);
 
 // --strict's end, with the status kNotComputed; without it nothing happens.
 void end_if_strict();
+// That end, and why.
+[[noreturn]] void end_program(const char* why);
 
-// Where in the program the calling thread is ("train.py:7"); set once there is a Python. It takes the GIL.
+// Where in the program the calling thread is ("train.py:7", or a function in its object); empty: nobody knows.
+std::string program_line(bool may_take_gil);
+
+// What finds the line in Python; set once there is one. It takes the GIL.
 void set_line_of_python(std::string (*line)());
 
 // The block of PyTorch's caching allocator that holds the address; false: none. Set by torch/, which also clears what
@@ -89,6 +94,11 @@ struct UncomputedForTorch {
   void (*mark)(uintptr_t begin, size_t size, Source source);
   void (*clear)(uintptr_t begin, size_t size);
   void (*set_block_of)(BlockOf function);
+  // --values small, see unknown.h.
+  size_t large_from;
+  Source unknown;
+  void (*left)();
+  void (*read)();
 };
 
 }  // namespace devtrace::simulate::values

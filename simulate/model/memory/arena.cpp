@@ -20,6 +20,13 @@ size_t round_up(size_t n, size_t to) {
   return (n + to - 1) / to * to;
 }
 
+// An arena's address space is two to this power: at least a third more than the memory. The driver maps pages where it
+// likes, so what is free between blocks is never too scattered for it.
+int shift_of(size_t capacity) {
+  const int shift = std::bit_width(capacity - 1);
+  return capacity > (size_t{1} << shift) / 4 * 3 ? shift + 1 : shift;
+}
+
 uintptr_t g_base = 0;
 int g_shift = 0;
 int g_devices = 0;
@@ -72,19 +79,20 @@ bool Ranges::take_at(size_t offset, size_t size) {
   return true;
 }
 
-bool Arena::open(uintptr_t base, size_t capacity) {
+bool Arena::open(uintptr_t base, size_t addresses, size_t capacity) {
   file_ = memfd_create("devtrace-simulated-device", MFD_CLOEXEC);
-  if (file_ < 0 || ftruncate(file_, static_cast<off_t>(2 * capacity)) != 0) return false;
+  if (file_ < 0 || ftruncate(file_, static_cast<off_t>(addresses + capacity)) != 0) return false;
   // Mapped without access: a pointer to memory that was never allocated, or was freed, faults on the host as it would
   // on the device.
-  void* at = mmap(reinterpret_cast<void*>(base), capacity, PROT_NONE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, file_, 0);
+  void* at =
+      mmap(reinterpret_cast<void*>(base), addresses, PROT_NONE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, file_, 0);
   if (at == MAP_FAILED) return false;
   // Hardware does not show device memory to a forked child either, and its writes must not reach the parent's bytes.
-  madvise(at, capacity, MADV_DONTFORK);
+  madvise(at, addresses, MADV_DONTFORK);
   base_ = base;
   capacity_ = capacity;
-  large_.add(0, capacity);
-  physical_.add(capacity, capacity);
+  large_.add(0, addresses);
+  physical_.add(addresses, capacity);
   return true;
 }
 
@@ -119,7 +127,7 @@ uintptr_t Arena::allocate(size_t size) {
   if (used_ + size > capacity_ || !host_gives(size, host_use)) return 0;
   size_t offset = large_.take(size, kChunk);
   if (offset == SIZE_MAX || !claim_chunks(offset, size)) return 0;
-  if (size >= kLargeBlock) large_blocks_ += size;
+  if (size >= large_block()) large_blocks_ += size;
   return base_ + offset;
 }
 
@@ -140,7 +148,7 @@ void Arena::release(uintptr_t address, size_t size) {
   size = round_up(size, kChunk);
   drop_chunks(offset, size);
   large_.add(offset, size);
-  if (size >= kLargeBlock) large_blocks_ -= size;
+  if (size >= large_block()) large_blocks_ -= size;
 }
 
 void Arena::clear(uintptr_t address, size_t size) {
@@ -175,17 +183,21 @@ size_t Arena::touched() const {
   return file_ >= 0 && fstat(file_, &facts) == 0 ? static_cast<size_t>(facts.st_blocks) * 512 : 0;
 }
 
+size_t address_space(int devices, size_t capacity) {
+  return (size_t{1} << (shift_of(capacity / kChunk * kChunk))) * static_cast<size_t>(devices) + kChunk;
+}
+
 bool reserve_arenas(int devices, size_t capacity) {
   capacity = capacity / kChunk * kChunk;
-  g_shift = std::bit_width(capacity - 1);
+  g_shift = shift_of(capacity);
   size_t stride = size_t{1} << g_shift;
-  size_t total = stride * static_cast<size_t>(devices);
-  void* at = mmap(nullptr, total + kChunk, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* at =
+      mmap(nullptr, address_space(devices, capacity), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (at == MAP_FAILED) return false;
   g_base = round_up(reinterpret_cast<uintptr_t>(at), kChunk);
   g_arenas = new Arena[static_cast<size_t>(devices)];  // never deleted: used by whatever runs at exit
   for (int i = 0; i < devices; ++i)
-    if (!g_arenas[i].open(g_base + stride * static_cast<size_t>(i), capacity)) return false;
+    if (!g_arenas[i].open(g_base + stride * static_cast<size_t>(i), stride, capacity)) return false;
   g_devices = devices;
   return true;
 }

@@ -34,8 +34,9 @@ class Ranges {
 // addresses (virtual memory management) can map the same bytes.
 class Arena {
  public:
-  // Reserves addresses at `base`; nothing is committed. `capacity`: bytes the device has, a multiple of kChunk.
-  bool open(uintptr_t base, size_t capacity);
+  // Reserves addresses at `base`; nothing is committed. `addresses`: their bytes; `capacity`: those that the device
+  // has. Multiples of kChunk.
+  bool open(uintptr_t base, size_t addresses, size_t capacity);
 
   // An address for `size` bytes, 512-byte aligned like the driver's; 0 when the device's memory is used up.
   uintptr_t allocate(size_t size);
@@ -67,11 +68,13 @@ class Arena {
   int file_ = -1;
   Ranges large_;     // chunks
   Ranges small_;     // inside the chunks given to small allocations
-  Ranges physical_;  // the file's second half
+  Ranges physical_;  // the file behind the addresses
 };
 
 // Reserves the arenas of all devices in one range. False: the host has no such address space.
 bool reserve_arenas(int devices, size_t capacity);
+// Bytes of addresses that it takes.
+size_t address_space(int devices, size_t capacity);
 // What all of them have of the host's memory.
 HostUse host_use();
 // The device (by physical index) whose arena holds the address, or -1.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "simulate/settings/option_parsing.h"
+#include "simulate/settings/wanted_values.h"
 
 namespace devtrace::simulate {
 namespace {
@@ -92,16 +93,21 @@ std::string readable(size_t bytes) {
   return text;
 }
 
+bool all_are_computed() {
+  return wanted_values().policy == ValuesPolicy::all;
+}
+
 // A block that the host could not fill is given all the same, and counts as what is written to it. Should the host get
 // out of memory by that, it is this process that ends.
 void say_large_block(size_t size, size_t left) {
   static std::atomic<bool> said{false};
   if (said.exchange(true)) return;
+  std::ofstream("/proc/self/oom_score_adj") << 1000;
+  if (!all_are_computed()) return;
   std::fprintf(stderr,
                "devtrace: a block of %s was given, of which the host has %s left: it takes what is written to "
                "(DEVTRACE_SIM_HOST_MEMORY sets a limit)\n",
                readable(size).c_str(), readable(left).c_str());
-  std::ofstream("/proc/self/oom_score_adj") << 1000;
 }
 
 // What was asked for as the host's memory; nothing: the host is asked.
@@ -124,6 +130,17 @@ std::optional<size_t> host_available(const std::string& root) {
   return found;
 }
 
+size_t large_block() {
+  switch (wanted_values().policy) {
+    case ValuesPolicy::none:
+      return size_t{2} << 20;
+    case ValuesPolicy::small:
+      return std::max(wanted_values().large, size_t{16} << 20);
+    default:
+      return size_t{4} << 30;
+  }
+}
+
 bool host_gives(size_t size, const std::function<HostUse()>& in_use) {
   // What was found to be there is handed out in parts without a look, as long as they are small beside it.
   static std::atomic<size_t> budget{0};
@@ -133,10 +150,11 @@ bool host_gives(size_t size, const std::function<HostUse()>& in_use) {
   if (!has) return true;
   const HostUse use = in_use();
   const size_t untouched = use.given - std::min(use.given, use.touched + use.large);
-  const size_t kept = asked_for() ? use.given : untouched + kForTheHost, left = *has - std::min(*has, kept);
+  const size_t asked = all_are_computed() ? use.given : use.touched + untouched;
+  const size_t kept = asked_for() ? asked : untouched + kForTheHost, left = *has - std::min(*has, kept);
   budget = size <= left && !asked_for() ? (left - size) / 16 : 0;
   if (size <= left) return true;
-  if (size >= kLargeBlock && left && !asked_for()) {
+  if (size >= large_block() && left && (!asked_for() || !all_are_computed())) {
     say_large_block(size, left);
     return true;
   }
@@ -145,8 +163,9 @@ bool host_gives(size_t size, const std::function<HostUse()>& in_use) {
     std::fprintf(
         stderr,
         "devtrace: out of memory: the host is full, not the simulated device: %s more were asked for, and %s are left "
-        "(DEVTRACE_SIM_HOST_MEMORY sets another limit)\n",
-        readable(size).c_str(), readable(left).c_str());
+        "(DEVTRACE_SIM_HOST_MEMORY sets another limit%s)\n",
+        readable(size).c_str(), readable(left).c_str(),
+        all_are_computed() ? "; with --values small large tensors take none" : "");
   return false;
 }
 

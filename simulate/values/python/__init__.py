@@ -19,6 +19,10 @@ def install(
     registration.keep_kernels_by(keep_kernel, with_keys)
     uncomputed.install(any_uncomputed, follow_uncomputed, mark_uncomputed)
     registration.install(wrap, not_computed, wait)
+    if os.environ.get("DEVTRACE_SIM_VALUES", "").startswith("small") and not native.started():
+        import sys
+
+        print(f"devtrace: --values small: devtrace has no kernels for PyTorch {torch.__version__}: all values are computed", file=sys.stderr)
     graphs.install(within, wait)
     # TorchScript's fuser would write kernels of its own, which nobody computes; without it the same operators run one by one.
     torch._C._jit_override_can_fuse_on_gpu(False)

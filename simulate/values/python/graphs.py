@@ -110,7 +110,7 @@ def install(within, wait):
 
         def compute_all(entries):
             for quick, compute, result, args, kwargs, state in entries:
-                if quick and not uncomputed.any_uncomputed() and quick.replay():
+                if quick and (native.follows() or not uncomputed.any_uncomputed()) and quick.replay():
                     continue
                 compute(result, args, kwargs, _at(state, positions))
                 plan = getattr(compute, "plan", None) or getattr(compute, "__self__", None)

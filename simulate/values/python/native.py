@@ -65,6 +65,11 @@ def record(on):
         _library.devtrace_values_record(on)
 
 
+def follows():
+    """Whether a replay in C++ knows what nobody computed: --values small, and a PyTorch that has such replays."""
+    return _library is not None and _library.devtrace_values_follow() == 1
+
+
 class Captured:
     """The call that a graph captures on this thread, for its replays."""
 

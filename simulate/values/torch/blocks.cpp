@@ -1,6 +1,5 @@
 #include "simulate/values/torch/blocks.h"
 
-#include <ATen/core/Tensor.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <dlfcn.h>
 
@@ -9,8 +8,6 @@
 #include <exception>
 #include <map>
 #include <mutex>
-
-#include "simulate/values/uncomputed.h"
 
 namespace devtrace::simulate::values {
 namespace {
@@ -89,18 +86,6 @@ bool block_of(uintptr_t address, uintptr_t* begin, size_t* size) {
   return address < *begin + *size;
 }
 
-// From the first byte of a strided tensor to its last.
-struct Span {
-  explicit Span(const at::Tensor& tensor) {
-    int64_t length = tensor.numel() ? 1 : 0;
-    for (int64_t i = 0; length && i < tensor.dim(); ++i) length += (tensor.size(i) - 1) * tensor.stride(i);
-    size = static_cast<size_t>(length) * tensor.element_size();
-    if (size) begin = reinterpret_cast<uintptr_t>(tensor.const_data_ptr());
-  }
-  uintptr_t begin = 0;
-  size_t size;
-};
-
 bool is_strided(const at::Tensor& tensor) {
   return tensor.defined() && tensor.layout() == c10::kStrided && tensor.has_storage();
 }
@@ -132,10 +117,22 @@ Source source_of(const c10::IValue& value) {
   return 0;
 }
 
+bool is_any() {
+  return g_uncomputed && g_uncomputed->any->load(std::memory_order_relaxed);
+}
+
+}  // namespace
+
+Span::Span(const at::Tensor& tensor) {
+  int64_t length = tensor.numel() ? 1 : 0;
+  for (int64_t i = 0; length && i < tensor.dim(); ++i) length += (tensor.size(i) - 1) * tensor.stride(i);
+  size = static_cast<size_t>(length) * tensor.element_size();
+  if (size) begin = reinterpret_cast<uintptr_t>(tensor.const_data_ptr());
+}
+
 // More rows are taken as one piece.
 constexpr int64_t kMostRows = 4096;
 
-// 0: it was computed.
 void set_source(const at::Tensor& tensor, Source source) {
   if (!tensor.is_non_overlapping_and_dense() && tensor.size(0) <= kMostRows) {
     for (int64_t i = 0; i < tensor.size(0); ++i) set_source(tensor.select(0, i), source);
@@ -146,16 +143,30 @@ void set_source(const at::Tensor& tensor, Source source) {
   g_uncomputed->mark(span.begin, span.size, source);
 }
 
-bool is_any() {
-  return g_uncomputed && g_uncomputed->any->load(std::memory_order_relaxed);
+bool is_marked(const at::Tensor& tensor) {
+  if (!is_any()) return false;
+  const Span span(tensor);
+  if (!g_uncomputed->find(span.begin, span.size)) return false;
+  if (tensor.is_non_overlapping_and_dense() || !tensor.dim() || tensor.size(0) > kMostRows) return true;
+  for (int64_t i = 0; i < tensor.size(0); ++i)  // what is marked may lie between its rows
+    if (is_marked(tensor.select(0, i))) return true;
+  return false;
 }
 
-// As in python/uncomputed.py, in-place operators that forget what was there.
+const UncomputedForTorch* uncomputed_memory() {
+  return g_uncomputed;
+}
+
+void watch_blocks() {
+  uintptr_t begin = 0;
+  size_t size = 0;
+  block_of(0, &begin, &size);
+}
+
+// As in python/uncomputed.py.
 bool overwrites(const std::string& name) {
   return name == "aten::copy_" || name == "aten::zero_" || name == "aten::fill_";
 }
-
-}  // namespace
 
 Followed::Followed(const c10::FunctionSchema& schema, at::ArrayRef<c10::IValue> arguments)
     : overwrites_(overwrites(schema.name())) {

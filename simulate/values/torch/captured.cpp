@@ -35,9 +35,9 @@ std::shared_ptr<const Call> call_of(long number) {
 }  // namespace
 
 long add(const c10::FunctionSchema& schema, const std::string& name, at::ArrayRef<c10::IValue> arguments,
-         at::ArrayRef<c10::IValue> results, Compute compute) {
+         at::ArrayRef<c10::IValue> results, Compute compute, bool is_tried) {
   std::optional<KeptCall> kept = keep(schema, arguments, results, HostTensors::kShared);
-  if (!kept || !is_computable(name, *kept, compute)) return 0;
+  if (!kept || (is_tried && !is_computable(name, *kept, compute))) return 0;
   auto call = std::make_shared<const Call>(Call{*std::move(kept), std::move(compute)});
   Calls& all = calls();
   const std::lock_guard lock(all.mutex);

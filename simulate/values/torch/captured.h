@@ -8,9 +8,9 @@
 
 namespace devtrace::simulate::values::captured {
 
-// A number for replay(), 0 where python/ has to compute it. `name`: of the operator.
+// A number for replay(), 0 where python/ has to compute it. `name`: of the operator. `is_tried`: once, with zeros.
 long add(const c10::FunctionSchema& schema, const std::string& name, at::ArrayRef<c10::IValue> arguments,
-         at::ArrayRef<c10::IValue> results, Compute compute);
+         at::ArrayRef<c10::IValue> results, Compute compute, bool is_tried);
 
 // False: python/ has to do it, which also finds out what is wrong.
 bool replay(long number);

@@ -26,6 +26,7 @@
 #include "simulate/values/torch/later.h"
 #include "simulate/values/torch/mixed.h"
 #include "simulate/values/torch/plan.h"
+#include "simulate/values/torch/unknown.h"
 #include "simulate/values/unwatched.h"
 #include "simulate/values/values.h"
 
@@ -60,6 +61,7 @@ struct Capturing {
   const OperatorHandle* op = nullptr;
   const Stack* arguments = nullptr;
   Compute compute;
+  bool is_tried = true;  // once with zeros, before it is kept
   Stack results = {};
 };
 thread_local Capturing* t_capturing = nullptr;
@@ -142,6 +144,7 @@ class Kernel final : public c10::OperatorKernel {
     no_numbers_of_the_device(given);
     const bool by_us = fits(plan_, given);
     if (by_us && g_recording.load(std::memory_order_relaxed)) return capture(op, keys, stack, given);
+    if (unknown::is_on() && unknown::leaves(plan_, given)) return leave(op, thread, keys, stack);
     if (!by_us || has_uncomputed(given)) return plan_.python.callBoxed(op, keys, stack);
     Stack arguments(given.begin(), given.end());
     const size_t below = stack->size() - plan_.arguments;
@@ -153,22 +156,17 @@ class Kernel final : public c10::OperatorKernel {
     RealKernel real(asynchronous, plan_.copies);
     bool again = false;
     try {
-      const OperatorScope scope(thread, !plan_.nested_too);
-      plan_.real.callBoxed(op, keys, stack);
-    } catch (const c10::Error& error) {
-      if (plan_.grows) {
-        as_given();
-        real.end(nullptr, nullptr, nullptr);
-        return by_python(op, keys, stack, {plan_.by, {}, std::current_exception()});
-      }
-      if (!plan_.again || !may_be_for_values(error)) throw;
+      again = call_real(op, thread, keys, stack, as_given);
+    } catch (const c10::Error&) {
+      if (!plan_.grows) throw;
       as_given();
-      again = real_again(op, thread, keys, stack);
-      if (!again) throw;
+      real.end(nullptr, nullptr, nullptr);
+      return by_python(op, keys, stack, {plan_.by, {}, std::current_exception()});
     }
     const auto results = torch::jit::last(*stack, plan_.results.size());
     if (asynchronous) {
-      if (!again && is_for_later() && later(op, thread, &real, arguments, results)) return;
+      const bool left = unknown::is_on() && unknown::leaves_results(plan_, results);
+      if (!again && !left && is_for_later() && later(op, thread, &real, arguments, results)) return;
       real.end(nullptr, nullptr, nullptr);
     }
     Left left;
@@ -178,6 +176,22 @@ class Kernel final : public c10::OperatorKernel {
     Made made = {plan_.by, Stack(results.begin(), results.end())};
     as_given();
     by_python(op, keys, stack, std::move(made));
+  }
+
+  // Its results are unknown (--values small).
+  void leave(const OperatorHandle& op, Thread& thread, DispatchKeySet keys, Stack* stack) {
+    const auto given = torch::jit::last(*stack, plan_.arguments);
+    const Stack arguments(given.begin(), given.end());
+    const size_t below = stack->size() - plan_.arguments;
+    RealKernel real(g_asynchronous(), plan_.copies);
+    call_real(op, thread, keys, stack, [&] {
+      stack->resize(below);
+      stack->insert(stack->end(), arguments.begin(), arguments.end());
+    });
+    real.end(nullptr, nullptr, nullptr);
+    const OperatorScope scope(thread);
+    const Unwatched unwatched;
+    unknown::leave(op, plan_, arguments, torch::jit::last(*stack, plan_.results.size()));
   }
 
   // The copies are not the program's.
@@ -190,7 +204,8 @@ class Kernel final : public c10::OperatorKernel {
   // python/ keeps the order of what is captured, and asks for the call that it is in.
   void capture(const OperatorHandle& op, DispatchKeySet keys, Stack* stack, at::ArrayRef<IValue> given) {
     const Stack arguments(given.begin(), given.end());
-    Capturing capturing = {plan_.by, &op, &arguments, compute_of(op)};
+    const bool left = unknown::is_on() && unknown::leaves(plan_, arguments);
+    Capturing capturing = {plan_.by, &op, &arguments, compute_of(op), !left};
     const bool one_call = !plan_.grows && !plan_.nested_too;
     const auto before = std::exchange(t_capturing, one_call ? &capturing : nullptr);
     const auto restore = c10::make_scope_exit([before] { t_capturing = before; });
@@ -201,8 +216,33 @@ class Kernel final : public c10::OperatorKernel {
     return [this, op](Stack* given, at::ArrayRef<IValue> into) {
       const OperatorScope within(*g_thread());
       const Unwatched not_watched;
-      return compute(op, plan_, given, into);
+      return compute_or_leave(op, given, into, nullptr);
     };
+  }
+
+  bool compute_or_leave(const OperatorHandle& op, Stack* given, at::ArrayRef<IValue> results, Left* left) const {
+    if (unknown::is_on() && (unknown::leaves(plan_, *given) || unknown::leaves_results(plan_, results))) {
+      unknown::leave(op, plan_, *given, results);
+      return true;
+    }
+    const bool done = compute(op, plan_, given, results, left);
+    if (done && unknown::is_on()) unknown::is_known(results);
+    return done;
+  }
+
+  // True: it was tried again, with its nested operators computed, for which `as_given` puts the arguments back.
+  template <class AsGiven>
+  bool call_real(const OperatorHandle& op, Thread& thread, DispatchKeySet keys, Stack* stack, const AsGiven& as_given) {
+    try {
+      const OperatorScope scope(thread, !plan_.nested_too);
+      plan_.real.callBoxed(op, keys, stack);
+      return false;
+    } catch (const c10::Error& error) {
+      if (plan_.grows || !plan_.again || !may_be_for_values(error)) throw;
+      as_given();
+      if (!real_again(op, thread, keys, stack)) throw;
+      return true;
+    }
   }
 
   // See python/exceptions.py: with its nested operators computed.
@@ -249,7 +289,7 @@ class Kernel final : public c10::OperatorKernel {
       Stack stack;
       stack.reserve(arguments.size() + 1);
       stack = arguments;
-      return compute(op, plan_, &stack, results, left);
+      return compute_or_leave(op, &stack, results, left);
     } catch (const std::exception&) {
       // python/ finds out once more, and what to do about it: another type, or an error that is the program's.
       return false;
@@ -383,7 +423,7 @@ EXPORTED long devtrace_values_captured() {
   if (!call || call->results.size() != call->op->schema().returns().size()) return 0;
   try {
     return captured::add(call->op->schema(), c10::toString(call->op->operator_name()), *call->arguments, call->results,
-                         std::move(call->compute));
+                         std::move(call->compute), call->is_tried);
   } catch (const std::exception&) {
     return 0;
   }
@@ -392,6 +432,11 @@ EXPORTED long devtrace_values_captured() {
 // 0: python/ has to compute it.
 EXPORTED int devtrace_values_replay(long number) {
   return captured::replay(number);
+}
+
+// Whether a replay knows what nobody computed, and marks what depends on it (--values small).
+EXPORTED int devtrace_values_follow() {
+  return unknown::is_on();
 }
 
 EXPORTED void devtrace_values_forget(long number) {

@@ -44,7 +44,7 @@ bool halves_to_float(Stack* stack) {
 ClearFunction g_clear = nullptr;
 
 bool cleared(const at::Tensor& tensor) {
-  return g_clear && tensor.is_contiguous() && g_clear(tensor.mutable_data_ptr(), tensor.nbytes());
+  return tensor.is_contiguous() && clear_memory(tensor.mutable_data_ptr(), tensor.nbytes());
 }
 
 // What takes place in an argument. False when python/ has to do it.
@@ -107,6 +107,10 @@ void clear_memory_by(ClearFunction function) {
   g_clear = function;
 }
 
+bool clear_memory(void* address, size_t size) {
+  return g_clear && g_clear(address, size);
+}
+
 bool is_computed_here(const OperatorHandle& op, How how) {
   return how != kGate || attention_of(op) || recurrent_cell(op.operator_name());
 }
@@ -116,6 +120,7 @@ Plan plan_of(const OperatorHandle& op, How how, bool again, const char* out_over
                .python = op.getComputedKernelForDispatchKey(DispatchKey::CUDA)};
   const c10::FunctionSchema& schema = op.schema();
   plan.arguments = schema.arguments().size();
+  plan.access = unknown::access_of(schema);
   for (const c10::Argument& each : schema.returns())
     plan.results.push_back(each.alias_info() && each.alias_info()->isWrite());
   if (!is_computed_here(op, how)) return plan;

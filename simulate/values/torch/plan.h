@@ -13,6 +13,7 @@
 
 #include "simulate/values/torch/attention.h"
 #include "simulate/values/torch/recurrent.h"
+#include "simulate/values/torch/unknown.h"
 
 namespace devtrace::simulate::values {
 
@@ -47,6 +48,7 @@ struct Plan {
   bool not_masks = false;
   std::optional<Attention> attention = {};
   RecurrentCell cell = nullptr;
+  unknown::Access access = {};
 };
 
 // `again`: whether a real kernel that fails may be tried again. `out_overload`: see devtrace_values_after.
@@ -55,6 +57,8 @@ Plan plan_of(const c10::OperatorHandle& op, How how, bool again, const char* out
 // What makes device memory zero without the host's, see model/memory/arena.h; null: nobody.
 using ClearFunction = bool (*)(void* address, size_t size);
 void clear_memory_by(ClearFunction function);
+// False: it does not, or too little memory for that.
+bool clear_memory(void* address, size_t size);
 
 // Whether there is a way besides python/'s.
 bool is_computed_here(const c10::OperatorHandle& op, How how);

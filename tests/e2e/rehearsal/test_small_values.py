@@ -1,0 +1,181 @@
+"""--values small: what is large is not computed and takes no memory of the host, and what decides is still true."""
+
+import json
+import sys
+
+import pytest
+from conftest import DEVTRACE, TOP, environment, execute, start_snippets, traffic
+
+BY_SHAPE = TOP / "tests/workloads/placement/by_shape.py"
+SMALL = {"DEVTRACE_SIM_VALUES": "small:4KiB"}
+
+BEGINNING = """
+import torch
+d = "cuda:0"
+big = torch.randn(64, 64, device=d)  # 16 KiB
+row = torch.ones(64, device=d)
+unknown = big @ row
+"""
+PRINTED = {
+    "known": ("print((row * 3).sum().item(), torch.arange(5000, device=d).sum().item())", "192.0 12497500"),
+    "unknown_is_zero": ("print(big.sum().item(), unknown.tolist() == [0.0] * 64, (unknown + 1).max().item())", "0.0 True 0.0"),
+    "recycled_memory_is_zero": ("x = torch.full((64,), 7.0, device=d); del x; y = unknown * 2; print(y.abs().sum().item())", "0.0"),
+    "written_in_place": ("row += unknown; print(row.sum().item())", "0.0"),
+    "filled_anew": ("unknown.fill_(2); print(unknown.sum().item())", "128.0"),
+    "copied_from_the_host": ("unknown.copy_(torch.ones(64)); print(unknown.sum().item())", "64.0"),
+    "on_the_host": ("print(big.cpu().abs().sum().item(), big.to('cuda:1').cpu().sum().item())", "0.0 0.0"),
+    "argmax": ("print(unknown.argmax().item(), (big @ big).argmax(-1)[:3].tolist())", "32 [32, 33, 34]"),
+    "multinomial": ("print(torch.multinomial(unknown.softmax(0), 3).tolist())", "[32, 33, 34]"),
+    "experts": ("v, i = big[:4].topk(2); print(v.sum().item(), i.tolist())", "0.0 [[32, 33], [34, 35], [36, 37], [38, 39]]"),
+    "sorted": ("v, i = unknown.sort(); print(i.tolist() == list(range(64)))", "True"),
+    "ids_stay_true": ("ids = torch.cat([torch.arange(3, device=d), unknown.argmax()[None]]); print(ids.tolist(), (ids == 32).any().item())", "[0, 1, 2, 32] True"),
+    "chosen_by_known": ("print(row.argmax().item(), torch.tensor([3, 9, 4], device=d).max(0).indices.item())", "0 1"),
+    "nan_checks": ("print(torch.isfinite(unknown).all().item(), torch.isnan(big).any().item(), torch.isfinite(big).all().item())", "True False True"),
+    "large_masks": ("mask = torch.ones(5000, 5000, dtype=torch.bool, device=d).tril(); print(mask.sum().item())", "12502500"),
+    "part_of_a_cache": ("big[:, 3] = row; print(big[:, 3].sum().item(), big[:, 4].sum().item())", "64.0 0.0"),
+    "gather_without_a_mask": ("print(big[torch.tensor([1, 2], device=d)].shape)", "torch.Size([2, 64])"),
+    "undecided": ("print(torch.where(unknown > 0, 1, 2).sum().item(), bool(torch.equal(unknown, unknown)))", "128 True"),
+    "scaler": ("""
+w = torch.nn.Linear(64, 64, device=d)
+optimizer, scaler = torch.optim.AdamW(w.parameters()), torch.amp.GradScaler("cuda")
+for _ in range(3):
+    with torch.autocast("cuda", torch.float16):
+        loss = w(big).square().mean()
+    scaler.scale(loss).backward()
+    scaler.unscale_(optimizer)
+    torch.nn.utils.clip_grad_norm_(w.parameters(), 1.0)
+    scaler.step(optimizer)
+    scaler.update()
+    optimizer.zero_grad()
+print(loss.item(), scaler.get_scale())
+""", "0.0 65536.0"),
+    "replayed": ("""
+x = torch.ones(64, device=d)
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    y = big @ x
+    z = x + 1
+    i = y.argmax()
+x.fill_(4)
+graph.replay()
+print(y.sum().item(), z.sum().item(), i.item())
+""", "0.0 320.0 32"),
+}  # fmt: skip
+
+
+def test_what_is_read_back(tmp_path):
+    snippets = {name: BEGINNING + code for name, (code, _) in PRINTED.items()}
+    outcome, printed = start_snippets(snippets, tmp_path, env=SMALL)
+    assert outcome.code == 0, outcome.err
+    wrong = {name: printed[name].strip() for name, (_, expected) in PRINTED.items() if printed[name].strip() != expected}
+    assert not wrong, outcome.err
+    assert outcome.err.count("the host reads what depends on values that are not computed (--values small)") == 1
+    line = snippets["unknown_is_zero"].count("\n") + 1
+    assert f"unknown_is_zero.py:{line}: the host reads what" in outcome.err, outcome.err
+    assert "operators were not computed (--values small)" in outcome.err and "not computed in this rehearsal" not in outcome.err
+
+
+@pytest.fixture
+def small(tmp_path):
+    def run(source, *options, values="small:4KiB", env=None):
+        (tmp_path / "program.py").write_text(source)
+        command = [DEVTRACE, "rehearse", "--values", values, *options, "--", sys.executable, "program.py"]
+        return execute(command, tmp_path, environment(None, env or {}))
+
+    return run
+
+
+WAITS = BEGINNING + """
+for _ in range(300):
+    unknown.sum().item()
+while unknown.sum().item() == 0:
+    steps = 1
+print("never")
+"""
+
+
+def test_a_loop_that_waits_for_an_unknown_value_is_ended(small):
+    outcome = small(WAITS, env={"DEVTRACE_SIM_UNKNOWN_READS": "1000"})
+    assert outcome.code == 65 and outcome.out == "", outcome.err
+    line = WAITS[: WAITS.index("while")].count("\n") + 1
+    assert f"program.py:{line}: values that are not computed (--values small) were read here 1000 times" in outcome.err, outcome.err
+
+
+def test_strict_ends_at_the_first_read(small):
+    outcome = small(BEGINNING + "print('so far')\nprint(unknown.sum().item())", "--strict")
+    assert (outcome.code, outcome.out) == (65, "so far\n"), outcome.err
+
+
+def test_options(small):
+    for options, values in (((), "large"), ((), "small:x"), (("--poison",), "small"), (("--keep-going",), "none"), (("--no-values",), "small")):
+        outcome = small("", *options, values=values)
+        assert outcome.code == 2, (options, values)
+    assert small("import os; print(os.environ['DEVTRACE_SIM_VALUES'])", values="none").out == "0\n"
+
+
+MEMORY = """
+import resource, torch
+kept = [torch.full((512 << 20,), 1.0, dtype=torch.bfloat16, device=f"cuda:{i % 2}") for i in range(120)]  # of 1 GiB
+x = torch.ones(512 << 20, dtype=torch.bfloat16, device="cuda:0") * kept[0]
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 2 << 20, torch.cuda.memory_allocated(0) >> 30)
+try:
+    more = [torch.empty(512 << 20, dtype=torch.bfloat16, device="cuda:1") for _ in range(21)]
+except torch.OutOfMemoryError as error:
+    print(str(error)[:63])
+"""
+
+
+def test_memory_that_nobody_touches_is_not_the_host_s(small):
+    """120 GiB on two devices of 80 GiB, with 3 GiB allowed; the device's own end is PyTorch's error."""
+    outcome = small(MEMORY, "--memory", "80GiB", values="small", env={"DEVTRACE_SIM_HOST_MEMORY": "3GiB"})
+    assert outcome.out == "True 61\nCUDA out of memory. Tried to allocate 1024.00 MiB. GPU 1 has a \n", outcome.out + outcome.err
+    assert "the host is full" not in outcome.err and "a block of" not in outcome.err, outcome.err
+
+
+def test_addresses_that_there_are_not(tmp_path):
+    program = f"ulimit -v {64 << 20}; exec {DEVTRACE} rehearse --gpus 8 --memory 40GiB -- {sys.executable} -c 'import torch; torch.ones(1, device=\"cuda\")'"
+    outcome = execute(["sh", "-c", program], tmp_path, environment(None))
+    assert outcome.code == 1
+    assert "8 simulated devices of 40.0 GiB need 512 GiB of addresses (not of memory), and `ulimit -v` allows the process 64.0 GiB" in outcome.err
+
+
+def placed(folder, values, *words, options=()):
+    command = [DEVTRACE, "rehearse", "--gpu-model", "a100", "--values", values, *options, "--", sys.executable, BY_SHAPE, *words]
+    outcome = execute(command, folder, environment(None))
+    lines = [line for line in outcome.out.splitlines() if line.startswith("{")]
+    assert len(lines) == 1, outcome.err
+    return outcome, json.loads(lines[0])
+
+
+def moved(outcome):
+    return sorted((one["from"], one["to"], one["bytes"], one["copies"], one.get("what", "")) for one in traffic(outcome))
+
+
+def test_placement_and_traffic_do_not_depend_on_values(tmp_path):
+    """A model small enough to be computed whole."""
+    found = {}
+    for values in ("all", "small:1KiB"):
+        (folder := tmp_path / values.partition(":")[0]).mkdir()
+        outcome, result = placed(folder, values, "tiny", "--tokens", 5, "--sample")
+        assert outcome.code == 0 and outcome.findings == [], outcome.err
+        found[values] = (len(result["tokens"]), result["allocated"], moved(outcome))
+        assert moved(outcome)
+    assert found["all"] == found["small:1KiB"]
+    assert found["all"][0] == 5
+
+
+# LLaMA-70B's, in bytes: the embedding's weight (and the head's), and a decoder layer.
+EMBEDDING = 128256 * 8192 * 2
+LAYER = (2 * 8192 * 8192 + 2 * 1024 * 8192 + 3 * 8192 * 28672 + 2 * 8192) * 2
+
+
+def test_a_model_larger_than_the_host(tmp_path):
+    """Twelve of LLaMA-70B's layers on two devices of 16 GiB, and on one. `make large` has whole models."""
+    outcome, result = placed(tmp_path, "small", "llama-70b", "--layers", 12, options=("--memory", "16GiB"))
+    assert outcome.code == 0, outcome.err
+    assert len(result["tokens"]) == 3 and result["host_MiB"] < 4096
+    weights = EMBEDDING + 6 * LAYER
+    assert all(weights < bytes_ < weights * 1.01 for bytes_ in result["allocated"]), result
+    outcome, result = placed(tmp_path, "small", "llama-70b", "--layers", 12, options=("--memory", "16GiB", "--gpus", 1))
+    assert outcome.code == 3 and result["error"].startswith("CUDA out of memory."), outcome.err
+    assert abs(result["layers"] - ((16 << 30) - EMBEDDING) // LAYER) <= 1
