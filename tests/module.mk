@@ -88,7 +88,7 @@ $(BENCHMARKS): $(BUILD)/bench/%: $(BUILD)/obj/tests/bench/%_bench.o $(call libra
 	mkdir -p $(@D)
 	$(CXX) $(LDFLAGS) $(filter %.o,$^) $(filter %.a,$^) -lbenchmark $(LINK_stacks) -pthread -ldl -o $@
 
-.PHONY: ready pythons test test-all unit unit-test sanitizers e2e test-gpu conformance matrix newest demo demo-cpp nvcc pictures rehearsal-values rehearsal-overloads cases-page corpus transparent suites wheels conformance-distributed soak attach-soak hardware-bundle bench
+.PHONY: ready pythons test test-all unit unit-test sanitizers e2e test-gpu conformance matrix newest demo demo-cpp nvcc pictures rehearsal-values rehearsal-overloads cases-page corpus transparent suites wheels conformance-distributed soak attach-soak hardware-bundle bench large
 PYTEST := DEVTRACE_BUILD=$(BUILD) $(PYTHON) -m pytest -c tests/pytest.ini
 # Tests of hardware that are worth running on simulated devices, too; DEVTRACE_TEST_GPU=simulated make test-gpu runs all of them there.
 SIMULATED_GPU_TESTS := $(patsubst %,tests/gpu/test_gpu_%.py,memory_elsewhere static_runtime)
@@ -183,6 +183,9 @@ conformance-distributed: all ## PyTorch's own tests of torch.distributed in a re
 # Other projects' tests, from their sdists on PyPI; half an hour.
 wheels: all ## wheels of others in a rehearsal; ONLY='jax trl' some of them
 	$(PYTHON) tests/wheels/run.py $(ONLY) --build $(BUILD) --markdown docs/evidence/wheels.md
+
+large: all ## whole models larger than the machine, by their shapes; a minute or two
+	$(PYTEST) tests/large -s
 
 suites: all ## other projects' test suites in a rehearsal
 	$(PYTHON) tests/suites/run.py --build $(BUILD) --json $(BUILD)/suites.json --markdown docs/evidence/suites.md

@@ -139,6 +139,26 @@ def test_addresses_that_there_are_not(tmp_path):
     assert "8 simulated devices of 40.0 GiB need 512 GiB of addresses (not of memory), and `ulimit -v` allows the process 64.0 GiB" in outcome.err
 
 
+SCATTERED = """
+import torch
+kept = [torch.empty(8 << 20, dtype=torch.uint8, device="cuda:0") for _ in range(8)]
+del kept[::2]
+whole = torch.empty(32 << 20, dtype=torch.uint8, device="cuda:0")
+try:
+    torch.empty(1, device="cuda:0")
+except RuntimeError:
+    print("full")
+"""
+
+
+def test_free_memory_is_not_too_scattered(tmp_path):
+    """The driver maps pages where it likes: what is free between blocks serves a large one."""
+    (tmp_path / "program.py").write_text(SCATTERED)
+    command = [DEVTRACE, "rehearse", "--memory", "64MiB", "--", sys.executable, "program.py"]
+    outcome = execute(command, tmp_path, environment(None, {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}))
+    assert (outcome.code, outcome.out) == (0, "full\n"), outcome.err
+
+
 def placed(folder, values, *words, options=()):
     command = [DEVTRACE, "rehearse", "--gpu-model", "a100", "--values", values, *options, "--", sys.executable, BY_SHAPE, *words]
     outcome = execute(command, folder, environment(None))
