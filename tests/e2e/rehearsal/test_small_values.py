@@ -63,9 +63,10 @@ print(y.sum().item(), z.sum().item(), i.item())
 }  # fmt: skip
 
 
-def test_what_is_read_back(tmp_path):
+@pytest.mark.parametrize("more", [{}, {"DEVTRACE_SIM_ASYNC": "7"}], ids=["at once", "behind the host"])
+def test_what_is_read_back(tmp_path, more):
     snippets = {name: BEGINNING + code for name, (code, _) in PRINTED.items()}
-    outcome, printed = start_snippets(snippets, tmp_path, env=SMALL)
+    outcome, printed = start_snippets(snippets, tmp_path, env={**SMALL, **more})
     assert outcome.code == 0, outcome.err
     wrong = {name: printed[name].strip() for name, (_, expected) in PRINTED.items() if printed[name].strip() != expected}
     assert not wrong, outcome.err
@@ -130,6 +131,28 @@ def test_memory_that_nobody_touches_is_not_the_host_s(small):
     outcome = small(MEMORY, "--memory", "80GiB", values="small", env={"DEVTRACE_SIM_HOST_MEMORY": "3GiB"})
     assert outcome.out == "True 61\nCUDA out of memory. Tried to allocate 1024.00 MiB. GPU 1 has a \n", outcome.out + outcome.err
     assert "the host is full" not in outcome.err and "a block of" not in outcome.err, outcome.err
+
+
+LOADED = """
+import json, resource, struct
+import torch
+from safetensors import safe_open
+each = 512 << 20
+header = json.dumps({f"w{i}": {"dtype": "BF16", "shape": [each // 2], "data_offsets": [i * each, (i + 1) * each]} for i in range(8)}).encode()
+with open("checkpoint.safetensors", "wb") as file:
+    file.write(struct.pack("<Q", len(header)) + header)
+    file.truncate(8 + len(header) + 8 * each)
+with safe_open("checkpoint.safetensors", "pt", device="cpu") as file:
+    torch.ones(1, device="cuda:0")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    loaded = [file.get_tensor(name).to("cuda:0") for name in file.keys()]
+print(torch.cuda.memory_allocated() >> 30, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 256 << 10)
+"""
+
+
+def test_a_checkpoint_s_bytes_are_dropped(small):
+    outcome = small(LOADED, values="small")
+    assert outcome.out == "4 True\n", outcome.err
 
 
 def test_addresses_that_there_are_not(tmp_path):
