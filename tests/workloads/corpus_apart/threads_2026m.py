@@ -1,6 +1,6 @@
 # === rotary_cached_freqs
 # thread: https://github.com/lucidrains/rotary-embedding-torch/pull/48
-# about: angles of positions are kept from the first call; that was the check of shapes on the CPU, and what keeps them hangs on a settings object, so that .to() misses it
+# about: angles of positions are kept from the first call. That was the check of shapes on the CPU, and what keeps them hangs on a settings object, so that .to() misses it
 # operation: mul on cuda:0, cpu
 # operands: freqs.*|.*cached_freqs
 # category: cached-state|state-not-registered
@@ -219,7 +219,7 @@ class Vocoder(nn.Module):
 
 # === mel_of_the_stream
 # thread: https://github.com/QuentinFuxa/WhisperLiveKit/issues/197
-# about: chunks of a microphone come as arrays; what makes mel features of them was built for the GPU when there is one, and only the model's own input is moved
+# about: chunks of a microphone come as arrays. What makes mel features of them was built for the GPU when there is one, and only the model's own input is moved
 # operation: mul on cpu, cuda:0
 # operands: frames|waveform
 # category: input-not-moved|default-or-current-device
@@ -317,7 +317,7 @@ class SortformerDiarizer(nn.Module):
 
 # === metrics_of_the_system
 # thread: https://github.com/project-lighter/lighter/pull/158
-# about: metrics are given to the system by name in a plain dict, one for each stage; the strategy moves the system to its device, and the metrics are no part of it
+# about: metrics are given to the system by name in a plain dict, one for each stage. The strategy moves the system to its device, and the metrics are no part of it
 # operation: add on cpu, cuda:0
 # operands: .*
 # error: Encountered different devices in metric calculation
@@ -418,7 +418,7 @@ class Runner:
 
 # === bypassed_lora
 # thread: https://github.com/Comfy-Org/ComfyUI/issues/10940
-# about: weights that lie on the CPU come to the input's GPU for the moment of use; functions that then add what is trained to them have their own tensors, made with the weights
+# about: weights that lie on the CPU come to the input's GPU for the moment of use. Functions that then add what is trained to them have their own tensors, made with the weights
 # operation: add on cuda:0, cpu
 # operands: .*diff.*|.*up|.*down
 # category: module-split|state-not-registered|input-not-moved
@@ -535,7 +535,7 @@ def train_lora(model, latents, rank, steps, lr):
 
 # === per_layer_inputs
 # thread: https://github.com/huggingface/transformers/pull/45347
-# about: what layers share goes through them in an object of its own, which the hooks of a model on two GPUs do not look into; each layer takes its part of it
+# about: what layers share goes through them in an object of its own, which the hooks of a model on two GPUs do not look into. Each layer takes its part of it
 # operation: mul on cuda:1, cuda:0
 # operands: per_layer|.*per_layer_inputs.*
 # category: module-split|input-not-moved
@@ -618,7 +618,7 @@ class Decoder(nn.Module):
 
 # === rope_on_the_first_card
 # thread: https://github.com/XunhaoLai/native-sparse-attention-triton/pull/15
-# about: layers are made on the device of the rank; the rotary table is asked for without one, and its own default is "cuda", the current card, which nobody has set
+# about: layers are made on the device of the rank. The rotary table is asked for without one, and its own default is "cuda", the current card, which nobody has set
 # operation: mul on cuda:1, cuda:0
 # operands: cos
 # category: default-or-current-device|created-without-device
@@ -741,7 +741,7 @@ class ToyNSALM(nn.Module):
 
 # === mask_of_the_first_block
 # thread: https://github.com/TransformerLensOrg/TransformerLens/issues/968
-# about: blocks lie on two GPUs and the residual goes from one to the next; the mask of padding stays where the tokens are, and picks rows of the other GPU's table
+# about: blocks lie on two GPUs and the residual goes from one to the next. The mask of padding stays where the tokens are, and picks rows of the other GPU's table
 # operation: index on cuda:1, cuda:0
 # operands: position_ids
 # error: indices should be either on cpu or on the same device as the indexed tensor
@@ -1000,7 +1000,7 @@ class DirectPosterior:
 
 # === second_utterance
 # thread: https://github.com/diodiogod/TTS-Audio-Suite/issues/143
-# about: a loaded engine is kept by its name and its device; between two runs the memory manager takes its model to the CPU, and the engine is handed out again as it is
+# about: a loaded engine is kept by its name and its device. Between two runs the memory manager takes its model to the CPU, and the engine is handed out again as it is
 # operation: embedding|index_select on cpu, cuda:0
 # operands: .*weight
 # category: cached-state|module-split

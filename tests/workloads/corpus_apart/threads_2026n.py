@@ -208,7 +208,7 @@ class TextClassifier:
 
 # === finetuned_on_another_card
 # thread: https://github.com/amazon-science/chronos-forecasting/pull/471
-# about: a forecaster was put on the second card; the trainer takes it to the first one, as it does with every model, and the windows are made where it has been
+# about: a forecaster was put on the second card. The trainer takes it to the first one, as it does with every model, and the windows are made where it has been
 # operation: addmm|linear on cuda:1, cuda:0
 # operands: .*
 # category: default-or-current-device|input-not-moved
@@ -886,7 +886,7 @@ class Sampler:
 
 # === first_card_of_the_job
 # thread: https://github.com/yoxu515/aot-benchmark/pull/91
-# about: jobs that share a machine begin at a card that is given; the worker's own device is made from the rank alone, and what it makes meets the model on rank and offset
+# about: jobs that share a machine begin at a card that is given. The worker's own device is made from the rank alone, and what it makes meets the model on rank and offset
 # operation: addmm|linear on cuda:1, cuda:0
 # operands: previous|frames.*|frame
 # category: default-or-current-device|input-not-moved
@@ -1182,7 +1182,7 @@ class PairTrainer:
 
 # === resumed_numerator
 # thread: https://github.com/kohya-ss/sd-scripts/issues/1944
-# about: a run is resumed from a folder that was read to the CPU; PyTorch casts the optimizer's state of parameters, and not the tensors that a group has for all of them
+# about: a run is resumed from a folder that was read to the CPU. PyTorch casts the optimizer's state of parameters, and not the tensors that a group has for all of them
 # operation: add on cpu, cuda:0
 # operands: .*numerator.*
 # category: optimizer|checkpoint
