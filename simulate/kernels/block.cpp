@@ -122,11 +122,15 @@ void Block::look_for_hazard() {
   Result other;
   locate(*hazard.other_code, hazard.other_step, &other);
   std::string text = "shared memory that thread (";
-  for (int i = 0; i < 3; ++i) text += (i ? "," : "") + std::to_string(special(static_cast<Special>(i), hazard.other));
+  for (int i = 0; i < 3; ++i) {
+    if (i) text += ',';
+    text += std::to_string(special(static_cast<Special>(i), hazard.other));
+  }
   text += hazard.other_wrote ? ") wrote before (" : ") read before (";
   text += other.instruction;
-  if (!other.file.empty()) text += " at " + other.file + ":" + std::to_string(other.line);
-  m_.fail(FaultKind::hazard, hazard.lane, text + "), with no barrier between them");
+  if (!other.file.empty()) text.append(" at ").append(other.file).append(":").append(std::to_string(other.line));
+  text += "), with no barrier between them";
+  m_.fail(FaultKind::hazard, hazard.lane, std::move(text));
   m_.hazards = nullptr;
   m_.watched = m_.follows;
 }
