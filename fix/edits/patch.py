@@ -48,8 +48,12 @@ def without_each(before, after):
                 yield "".join(new[:at] + [was] + new[at + 1 :]), stripped([line])
             for begin, behind in moves(line):
                 move = line[begin:behind]
-                if was.count(move) < now.count(move):  # else it is the program's own
+                # Else it is the program's own, or one of its own that now goes elsewhere: without it the line would do nothing.
+                if was.count(move) < now.count(move) and len(OWN_MOVE.findall(was)) < len(OWN_MOVE.findall(now)):
                     yield "".join(new[:at] + [line[:begin] + line[behind:]] + new[at + 1 :]), [move]
+
+
+OWN_MOVE = re.compile(r"\.(?:to|cpu|cuda)\(")
 
 
 def stripped(lines):

@@ -2,6 +2,7 @@
 
 import ast
 
+import devices
 from candidate import Candidate
 from source import keyword, last_name
 
@@ -36,9 +37,10 @@ def in_threads(failure):
             for device in dict.fromkeys(device for _, device, _ in directions(failure)):
                 if not device.startswith("cuda:"):
                     continue
-                text = f"torch.cuda.set_device({device[5:]})"
-                each = Candidate("set-device", f"{function.name}: {text}", 2.1, names_device=True)
-                yield each.before(source, function.body[0], text)
+                for rank, (word, names_device) in enumerate(devices.ways(failure, source, function.body[0], device, most=2)):
+                    text = f"torch.cuda.set_device({device[5:] if names_device else word})"
+                    each = Candidate("set-device", f"{function.name}: {text}", 2.1 + 0.2 * rank, names_device=names_device)
+                    yield each.before(source, function.body[0], text)
 
 
 def around(failure):

@@ -7,6 +7,7 @@ from candidate import Candidate
 from source import dotted, head, keyword, last_name
 
 from kinds.at_use import directions
+from kinds.where_made import is_type
 
 MOVES = {"to", "cuda"}
 MOST = 3  # calls of one class: with more, which of them made this object is not known
@@ -22,6 +23,8 @@ def candidates(failure):
 
 def given(failure, source, statement, call, parameter, place, device, cost):
     value = argument(call, parameter, place)
+    if value is not None and is_type(value):  # .to() takes both
+        return
     for rank, (text, names_device) in enumerate(devices.here(failure, source, statement, device)):
         title = f"{parameter}={text} in the call of {source.of(call.func)}"
         each = Candidate("device-argument", title, 1.4 + cost + 0.6 * rank, names_device=names_device, says=text, wanted=device)

@@ -399,6 +399,12 @@ def test_each_move_of_a_line_is_left_out_in_turn(tmp_path):
     assert left_out(tmp_path, "y = a + b\n", "y = a.to(b.device) + b\n") == ["y = a + b\n"], "nothing is tried twice"
 
 
+@pytest.mark.parametrize("move", ['.to("cpu")', ".cpu()"])
+def test_a_move_that_goes_elsewhere_is_not_left_out(tmp_path, move):
+    before = f"blocks[0]{move}\n"
+    assert left_out(tmp_path, before, "blocks[0].to(x.device)\n") == [before], "the line would do nothing"
+
+
 def test_each_line_of_a_place_is_left_out_in_turn(tmp_path):
     before, after = "a = f()\nb = f()\ny = 1\n", "a = f(1)\nb = f(2)\ny = 1\n"
     assert left_out(tmp_path, before, after) == [before, "a = f()\nb = f(2)\ny = 1\n", "a = f(1)\nb = f()\ny = 1\n"]
@@ -684,6 +690,10 @@ ARGUMENTS = {
         "import torch\ndef grid(n, device='cpu'):\n    return torch.zeros(n, device=device)\nmake = grid\ndef f(w):\n    x = make(3)\n    return x + w\n",
         ["torch.zeros", "x = make"], [],
     ),
+    "a type in the same place of .to()": (
+        "import torch\ndef cast(x, to):\n    return x.to(to)\ndef f(a, w):\n    x = cast(a, a.dtype)\n    return x + w\n",
+        ["x.to", "x = cast"], [],
+    ),
 }  # fmt: skip
 
 
@@ -695,6 +705,15 @@ def test_a_device_is_given_where_a_call_leaves_it_out(tmp_path, form):
     operands = [operand("x", "cpu", created=[(path, line_with(path, each), "") for each in stack]), operand("w", "cuda:0")]
     found = codes(asked(tmp_path, [(path, failing, "f")], operands), "device-argument")
     assert [each for each in found if "cuda:" not in each][: len(wanted)] == wanted, found
+
+
+def test_a_threads_device_is_one_that_the_program_names(tmp_path):
+    text = "import threading, torch\nclass Batches:\n    def __init__(self, device):\n        self.device = device\n        threading.Thread(target=self.load)\n"
+    text += "    def load(self):\n        self.q.put(torch.zeros(3).cuda())\ny = x + w\n"
+    path = program(tmp_path, text)
+    x = operand("x", "cuda:0", moved=[(path, 7, "Batches.load")])
+    found = codes(asked(tmp_path, [(path, 8, "<module>")], [x, operand("w", "cuda:1")]), "set-device")
+    assert found[0] == "torch.cuda.set_device(self.device)", found
 
 
 def test_what_an_operand_was_computed_from_is_moved_too(tmp_path):
