@@ -27,6 +27,8 @@ const Operand* refused(const Evidence& evidence) {
   const bool by_name = evidence.message.find(" argument should be a ") != evidence.message.npos &&
                        evidence.message.find(" CPU ") != evidence.message.npos && !evidence.argument.empty();
   if (!by_name && evidence.refusal.wanted_device != "cpu") return nullptr;
+  // FakeTensors' own words name first the one, then the other: neither is what the operator wants.
+  if (evidence.message.find("two different devices") != evidence.message.npos) return nullptr;
   const auto it = std::find_if(evidence.operands.begin(), evidence.operands.end(), [&](const Operand& each) {
     return !each.on_cpu() && each.device != "meta" && (by_name ? called(each, evidence.argument) : each.mismatched);
   });
