@@ -30,7 +30,7 @@ FLAGS_tracker/stacks += -isystem $(CACHE)/libunwind/include
 $(OBJECTS_tracker/stacks): | setup-libunwind
 
 # Run once a finding or once a command: small rather than fast.
-$(foreach f,finding $(filter cli cli/% fix/%,$(FOLDERS)),$(eval FLAGS_$(f) += -Os))
+$(foreach f,finding report/verdict $(filter cli cli/% fix/%,$(FOLDERS)),$(eval FLAGS_$(f) += -Os))
 
 # Libraries that stand in front of the C library's functions in every process bring nothing but it along: no exceptions, no guards of
 # statics, nothing of libstdc++. Without the checks of _FORTIFY_SOURCE the headers declare the functions under their own names only.

@@ -133,6 +133,7 @@ void Block::look_for_hazard() {
   m_.fail(FaultKind::hazard, hazard.lane, std::move(text));
   m_.hazards = nullptr;
   m_.watched = m_.follows;
+  m_.quick_shared = m_.shared_bytes;
 }
 
 void Block::go_on(Group& group) {

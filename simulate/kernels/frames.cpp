@@ -43,6 +43,7 @@ Block::Block(const Program& program, uint32_t function, const Launch& launch, Me
   if (launch.hazards) hazards_ = std::make_unique<SharedHazards>(m_.shared, m_.shared_bytes);
   m_.hazards = hazards_.get();
   m_.watched = m_.follows || hazards_;
+  m_.quick_shared = hazards_ ? 0 : m_.shared_bytes;
 }
 
 Block::~Block() {
@@ -57,7 +58,7 @@ Block::Frame* Block::push(const Code& code, Frame* caller) {
       return nullptr;
     }
     prepared.constants = room(code.constant_units * m_.stride + 16);
-    prepared.caches.resize(code.caches);
+    prepared.caches.resize(2 * size_t{code.caches});
     fill(code, aligned(prepared.constants), true);
   }
   Frame* frame = nullptr;
@@ -117,6 +118,7 @@ void Block::enter(const Frame& frame) {
   m_.base[0] = frame.registers;
   m_.base[1] = frame.constants;
   m_.cache = frame.caches;
+  m_.caches = frame.code->caches;
   m_.more = &frame.code->more;
 }
 

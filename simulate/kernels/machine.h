@@ -109,6 +109,7 @@ struct Machine {
 
   uint8_t* shared = nullptr;
   size_t shared_bytes = 0;
+  size_t quick_shared = 0;  // as many of them are reached without a question: none where each access is looked at
   const uint8_t* parameters = nullptr;
   size_t parameter_bytes = 0;
   // Each lane's own memory, of all frames.
@@ -120,6 +121,7 @@ struct Machine {
   SharedHazards* hazards = nullptr;         // null: races in shared memory are not looked for
   bool watched = false;                     // each access is looked at: one of the two above
   Extent* cache = nullptr;                  // the last block, for each step that goes to memory: by Step::extra
+  size_t caches = 0;                        // steps that go to memory; as many again, behind them, for Machine::watched
   const std::vector<Slot>* more = nullptr;  // slots of steps with many operands
   Lanes alive;                              // threads that have not ended
   Fault fault;

@@ -35,8 +35,8 @@ template <class A, bool kShared>
 uint8_t* quickly(Machine& m, const Step& s, A address, size_t size, size_t alignment) {
   const uint64_t sum = static_cast<uint64_t>(address) + static_cast<uint64_t>(s.immediate);
   const uint64_t at = kShared && sizeof(A) == 4 ? static_cast<uint32_t>(sum) : sum;
-  if (m.watched || at & (alignment - 1)) return nullptr;
-  if constexpr (kShared) return size <= m.shared_bytes && at <= m.shared_bytes - size ? m.shared + at : nullptr;
+  if (at & (alignment - 1)) return nullptr;
+  if constexpr (kShared) return size <= m.quick_shared && at <= m.quick_shared - size ? m.shared + at : nullptr;
   const Extent& known = m.cache[s.extra];
   const bool inside = size <= known.size && at - known.begin <= known.size - size;
   return inside ? reinterpret_cast<uint8_t*>(at) : nullptr;

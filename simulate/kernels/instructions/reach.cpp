@@ -22,6 +22,21 @@ uint8_t* fault(Machine& m, FaultKind kind, uint32_t lane, uintptr_t address, siz
   return nullptr;
 }
 
+void watch_shared(Machine& m, uint32_t lane, uint64_t offset, size_t size, bool writes, Strength strength) {
+  if (m.hazards && size <= m.shared_bytes && offset <= m.shared_bytes - size)
+    m.hazards->access(lane, offset, size, writes, strength != Strength::weak);
+}
+
+// With Machine::watched, before the access itself.
+void watch(Machine& m, uint32_t lane, uintptr_t address, size_t size, bool writes, Strength strength) {
+  const uintptr_t offset = address - reinterpret_cast<uintptr_t>(m.shared);
+  if (offset < m.shared_bytes) return watch_shared(m, lane, offset, size, writes, strength);
+  if (!m.follows) return;
+  const bool reads = !writes || strength == Strength::atomic;
+  if (reads && !m.memory->used(address, size, false)) fault(m, FaultKind::unwritten, lane, address, size, false);
+  if (writes) m.memory->used(address, size, true);
+}
+
 }  // namespace
 
 uint8_t* find_memory(Machine& m, uint32_t lane, uintptr_t address, size_t size, bool writes, Extent* cache) {
@@ -40,23 +55,24 @@ uint8_t* find_memory(Machine& m, uint32_t lane, uintptr_t address, size_t size, 
   return fault(m, FaultKind::address, lane, address, size, writes);
 }
 
-void watch(Machine& m, uint32_t lane, uintptr_t address, size_t size, bool writes, Strength strength) {
-  const uintptr_t offset = address - reinterpret_cast<uintptr_t>(m.shared);
-  if (offset < m.shared_bytes) return watch_shared(m, lane, offset, size, writes, strength);
-  if (!m.follows) return;
-  const bool reads = !writes || strength == Strength::atomic;
-  if (reads && !m.memory->used(address, size, false)) fault(m, FaultKind::unwritten, lane, address, size, false);
-  if (writes) m.memory->used(address, size, true);
+uint8_t* slowly(Machine& m, uint32_t lane, uintptr_t address, size_t size, bool writes, Extent* cache,
+                Strength strength) {
+  if (m.watched) {
+    watch(m, lane, address, size, writes, strength);
+    cache += m.caches;
+    if (cache->size >= size && address - cache->begin <= cache->size - size && !(address & (size - 1)))
+      return reinterpret_cast<uint8_t*>(address);
+  }
+  return find_memory(m, lane, address, size, writes, cache);
 }
 
-void watch_shared(Machine& m, uint32_t lane, uint64_t offset, size_t size, bool writes, Strength strength) {
-  if (m.hazards && size <= m.shared_bytes && offset <= m.shared_bytes - size)
-    m.hazards->access(lane, offset, size, writes, strength != Strength::weak);
-}
-
-uint8_t* out_of_shared(Machine& m, uint32_t lane, uint64_t offset, size_t size, bool writes) {
+uint8_t* slowly_shared(Machine& m, uint32_t lane, uint64_t offset, size_t size, size_t alignment, bool writes,
+                       Strength strength) {
   const bool fits = size <= m.shared_bytes && offset <= m.shared_bytes - size;
-  return fault(m, fits ? FaultKind::misaligned : FaultKind::shared, lane, offset, size, writes);
+  if (!fits || offset & (alignment - 1))
+    return fault(m, fits ? FaultKind::misaligned : FaultKind::shared, lane, offset, size, writes);
+  watch_shared(m, lane, offset, size, writes, strength);
+  return m.shared + offset;
 }
 
 }  // namespace devtrace::simulate::kernels

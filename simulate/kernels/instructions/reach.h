@@ -7,30 +7,26 @@
 
 namespace devtrace::simulate::kernels {
 
-// The slow way: whose memory is it? Remembers the block; null: it is a fault.
+// Whose memory is it? Remembers the block; null: it is a fault.
 uint8_t* find_memory(Machine& m, uint32_t lane, uintptr_t address, size_t size, bool writes, Extent* cache);
-uint8_t* out_of_shared(Machine& m, uint32_t lane, uint64_t offset, size_t size, bool writes);
-
-// With Machine::watched, before the access itself.
-void watch(Machine& m, uint32_t lane, uintptr_t address, size_t size, bool writes, Strength strength);
-void watch_shared(Machine& m, uint32_t lane, uint64_t offset, size_t size, bool writes, Strength strength);
+// The slow ways, where each access is looked at that has to be (Machine::watched). `cache`: one of Machine::cache.
+uint8_t* slowly(Machine& m, uint32_t lane, uintptr_t address, size_t size, bool writes, Extent* cache,
+                Strength strength);
+uint8_t* slowly_shared(Machine& m, uint32_t lane, uint64_t offset, size_t size, size_t alignment, bool writes,
+                       Strength strength);
 
 // In memory of devices.
 inline uint8_t* reach(Machine& m, uint32_t lane, uintptr_t address, size_t size, size_t alignment, bool writes,
                       Extent* cache, Strength strength = Strength::weak) {
-  if (m.watched) [[unlikely]]
-    watch(m, lane, address, size, writes, strength);
   if (cache->size >= size && address - cache->begin <= cache->size - size && !(address & (alignment - 1))) [[likely]]
     return reinterpret_cast<uint8_t*>(address);
-  return find_memory(m, lane, address, size, writes, cache);
+  return slowly(m, lane, address, size, writes, cache, strength);
 }
 inline uint8_t* reach_shared(Machine& m, uint32_t lane, uint64_t offset, size_t size, size_t alignment, bool writes,
                              Strength strength = Strength::weak) {
-  if (m.watched) [[unlikely]]
-    watch_shared(m, lane, offset, size, writes, strength);
-  if (m.shared_bytes >= size && offset <= m.shared_bytes - size && !(offset & (alignment - 1))) [[likely]]
+  if (m.quick_shared >= size && offset <= m.quick_shared - size && !(offset & (alignment - 1))) [[likely]]
     return m.shared + offset;
-  return out_of_shared(m, lane, offset, size, writes);
+  return slowly_shared(m, lane, offset, size, alignment, writes, strength);
 }
 
 // Bytes of an access: of [slot + immediate], in shared memory or anywhere. A is the address's type.

@@ -14,7 +14,7 @@ WITHOUT_DEVTRACE = [DEVTRACE, "rehearse", "--gpus", "2", "--no-trace", "--"]
 # The cell and line that fail; what is changed in which cell, again where something else fails then; what it prints at the end.
 EXPECTED = {
     "pykan118": ((4, 3), [
-        (2, "x[:, :, None] - self.knots", "x[:, :, None].to(self.knots.device) - self.knots"),
+        (2, 'self(dataset["train_input"].to(device))', 'self(dataset["train_input"].to(device).to(next(self.parameters()).device))'),
         (2, 'prediction - dataset["train_label"].to(device)', 'prediction - dataset["train_label"].to(device).to(prediction.device)'),
     ], "fitted: True"),
     "pbdl_book31": ((4, 2), [(3, "torch.tensor([step / steps])", "torch.tensor([step / steps], device=start.device)")], "4 steps to (32, 2)"),
