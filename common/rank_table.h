@@ -49,6 +49,7 @@ struct RankMember {
   RankCall last[kCalls];
   std::atomic<uint64_t> stalled;      // the last call of which was told that ranks wait in it; of the first member
   std::atomic<uint64_t> told;         // the call that a finding speaks of
+  std::atomic<bool> version_told;     // that it and one behind it in the table have different versions
   std::atomic<uint32_t> whereabouts;  // where the process was seen when others waited for it
   const RankCall& call(uint64_t number) const { return last[number % kCalls]; }
 };

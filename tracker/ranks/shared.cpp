@@ -90,11 +90,12 @@ void note_choice(RankTable& table, RankMember& member) {
 }
 
 // PyTorch's ranks agree by keys and orders that are each version's own: others wait for ever, or read garbage. Whoever
-// comes later says so.
-void warn_of_other_version(RankTable& table, const RankMember& member) {
-  for (const RankMember& each : used_members(table)) {
+// comes later says so; of two that come at once, one.
+void warn_of_other_version(RankTable& table, RankMember& member) {
+  for (RankMember& each : used_members(table)) {
     if (!is_of(each, member.communicator) || !each.torch[0] || !member.torch[0]) continue;
     if (std::strcmp(each.torch, member.torch) == 0) continue;
+    if (std::min(&each, &member)->version_told.exchange(true)) return;
     const auto of = [](const RankMember& rank) {
       return fmt::format("rank {} (process {}) has PyTorch {}", rank.rank, rank.process.pid, rank.torch);
     };
@@ -153,6 +154,7 @@ RankMember* enter(RankTable& table, const events::Rank& rank) {
   member->told.store(0);
   member->waiting.store(0);
   member->stalled.store(0);
+  member->version_told.store(false);
   findings::run([&] {
     write(member->uuid, uuid_of(rank.device));
     write(member->torch, log::torch_version());
