@@ -123,11 +123,18 @@ uint32_t Parser::location_of(const Location& place) {
   return static_cast<uint32_t>(all.size());
 }
 
-// After ".loc": file line column [, function_name label [+ n], inlined_at file line column]
-bool Parser::location() {
+// file line column
+bool Parser::place(Location* at) {
   uint64_t file = 0, line = 0, column = 0;
   if (!whole(&file, UINT32_MAX) || !whole(&line, UINT32_MAX) || !whole(&column, UINT32_MAX)) return false;
-  Location here{static_cast<uint32_t>(file), static_cast<uint32_t>(line), static_cast<uint32_t>(column)};
+  *at = {static_cast<uint32_t>(file), static_cast<uint32_t>(line), static_cast<uint32_t>(column)};
+  return true;
+}
+
+// After ".loc": file line column [, function_name label [+ n], inlined_at file line column]
+bool Parser::location() {
+  Location here, caller;
+  if (!place(&here)) return false;
   while (accept(",")) {
     const std::string_view word = take().text;
     uint64_t n = 0;
@@ -135,9 +142,8 @@ bool Parser::location() {
       take();
       if (accept("+") && !whole(&n, UINT64_MAX)) return false;
     } else if (word == "inlined_at") {
-      if (!whole(&file, UINT32_MAX) || !whole(&line, UINT32_MAX) || !whole(&column, UINT32_MAX)) return false;
-      here.caller =
-          location_of({static_cast<uint32_t>(file), static_cast<uint32_t>(line), static_cast<uint32_t>(column)});
+      if (!place(&caller)) return false;
+      here.caller = location_of(caller);
     } else {
       return fail("unknown attribute of .loc before");
     }

@@ -70,8 +70,8 @@ struct Operand {
 // Where in the source: .loc.
 struct Location {
   uint32_t file = 0, line = 0, column = 0;
-  uint32_t caller =
-      0;  // of Function::locations, from 1 on: the line into which this one's function was inlined; 0: none
+  // Of Function::locations, from 1 on: the line into which this one's function was inlined; 0: none.
+  uint32_t caller = 0;
 };
 
 struct Instruction {

@@ -77,6 +77,7 @@ class Parser {
   bool statement();
   bool label(std::string_view name);
   uint32_t location_of(const Location& place);
+  bool place(Location* at);
   bool location();
   bool instruction();
   void resolve_labels(Scope& scope);

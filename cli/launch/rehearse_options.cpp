@@ -40,8 +40,10 @@ std::string which_values(std::string& text) {
 }
 
 void check_values(const RehearseOptions& options) {
-  if (!options.computes() && (options.keep_going || options.strict || options.kernels || options.poison))
-    throw Failure(kBadUsage, "--values none excludes --keep-going, --strict, --kernels and --poison");
+  const bool needs_values =
+      options.keep_going || options.strict || options.kernels || options.poison || !options.kernel_checks.empty();
+  if (needs_values && !options.computes())
+    throw Failure(kBadUsage, "--values none excludes --keep-going, --strict, --kernels, --kernel-checks and --poison");
   if (options.poison && options.values.starts_with("small"))
     throw Failure(kBadUsage, "--values small excludes --poison: what it leaves is zero");
 }

@@ -9,10 +9,9 @@ namespace devtrace::cli {
 
 struct RehearseOptions : ProgramOptions {
   int gpus = 2, hosts = 1, cuda = 0;
-  std::string gpu_model, memory, peer, async, values;
+  std::string gpu_model, memory, peer, async, values, kernel_checks;
   bool no_values = false, no_trace = false, eager = false, keep_going = false, strict = false, poison = false,
        kernels = false;
-  std::string kernel_checks;
 
   // Whether any results are computed.
   bool computes() const { return !no_values && values != "none"; }

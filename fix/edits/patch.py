@@ -4,6 +4,8 @@ import difflib
 import os
 import re
 
+OWN_MOVE = re.compile(r"\.(?:to|cpu|cuda)\(")
+
 
 def patch(before, after, folder):
     """From {path: text before} to {path: text after}, with paths relative to `folder`."""
@@ -51,9 +53,6 @@ def without_each(before, after):
                 # Else it is the program's own, or one of its own that now goes elsewhere: without it the line would do nothing.
                 if was.count(move) < now.count(move) and len(OWN_MOVE.findall(was)) < len(OWN_MOVE.findall(now)):
                     yield "".join(new[:at] + [line[:begin] + line[behind:]] + new[at + 1 :]), [move]
-
-
-OWN_MOVE = re.compile(r"\.(?:to|cpu|cuda)\(")
 
 
 def stripped(lines):

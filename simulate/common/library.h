@@ -14,11 +14,10 @@
 
 #include "simulate/common/uncomputed_part.h"
 
-// Records work of a library on a stream, as a kernel of that name; in libcuda.
-// The same in a context, which need not be the current one, on memory of devices: where a kernel could not reach that
-// it faults. What is no device's memory is passed over. `written`: how many of them, the last, it writes to; in front
-// of these are `leading_on` tables of pointers to what it writes to. The name stays where it is. No context: the
-// current one.
+// Records work of a library on a stream, as a kernel of that name; in libcuda. The context need not be the current one.
+// On memory of devices: where a kernel could not reach that it faults. What is no device's memory is passed
+// over. `written`: how many of them, the last, it writes to; in front of these are `leading_on` tables of pointers to
+// what it writes to. The name stays where it is. No context: the current one.
 extern "C" CUresult devtrace_sim_library_work(const char* name, CUcontext context, CUstream stream,
                                               const void* const* memory, size_t count, size_t leading_on,
                                               size_t written);

@@ -132,7 +132,6 @@ void Block::look_for_hazard() {
   text += "), with no barrier between them";
   m_.fail(FaultKind::hazard, hazard.lane, std::move(text));
   m_.hazards = nullptr;
-  m_.watched = m_.follows;
   m_.quick_shared = m_.shared_bytes;
 }
 

@@ -42,7 +42,6 @@ Block::Block(const Program& program, uint32_t function, const Launch& launch, Me
   m_.follows = memory.follows();
   if (launch.hazards) hazards_ = std::make_unique<SharedHazards>(m_.shared, m_.shared_bytes);
   m_.hazards = hazards_.get();
-  m_.watched = m_.follows || hazards_;
   m_.quick_shared = hazards_ ? 0 : m_.shared_bytes;
 }
 

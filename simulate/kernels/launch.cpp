@@ -119,10 +119,10 @@ void Block::locate(const Code& code, uint32_t step, Result* r) const {
   };
   // Out of CUDA's own headers, to the line that uses them; places that only they have stay.
   const std::vector<ptx::Location>& all = code.function->locations;
-  for (uint32_t at = i.location, inner = i.location; at; at = all[at - 1].caller) {
+  for (uint32_t at = i.location; at; at = all[at - 1].caller) {
     const bool of_cuda = is_header_of_cuda(file_of(all[at - 1]));
     if (of_cuda && all[at - 1].caller) continue;
-    const ptx::Location& shown = all[(of_cuda ? inner : at) - 1];
+    const ptx::Location& shown = all[(of_cuda ? i.location : at) - 1];
     r->file = file_of(shown);
     r->line = shown.line;
     return;

@@ -117,11 +117,10 @@ struct Machine {
   size_t local_all = 0;
 
   Memory* memory = nullptr;
-  bool follows = false;                     // Memory::follows()
-  SharedHazards* hazards = nullptr;         // null: races in shared memory are not looked for
-  bool watched = false;                     // each access is looked at: one of the two above
-  Extent* cache = nullptr;                  // the last block, for each step that goes to memory: by Step::extra
-  size_t caches = 0;                        // steps that go to memory; as many again, behind them, for Machine::watched
+  bool follows = false;              // Memory::follows()
+  SharedHazards* hazards = nullptr;  // null: races in shared memory are not looked for
+  Extent* cache = nullptr;           // the last block, for each step that goes to memory: by Step::extra
+  size_t caches = 0;  // steps that go to memory: as many blocks again lie behind these, for looks_at_each()
   const std::vector<Slot>* more = nullptr;  // slots of steps with many operands
   Lanes alive;                              // threads that have not ended
   Fault fault;
@@ -132,6 +131,7 @@ struct Machine {
   T* at(Slot slot) const {
     return reinterpret_cast<T*>(base[slot >> 31] + (slot & ~kConstant) * stride);
   }
+  bool looks_at_each() const { return follows || hazards; }  // access
   void fail(FaultKind kind, uint32_t lane, std::string text = {}) {
     if (fault.kind != FaultKind::none && (!goes_on(fault.kind) || goes_on(kind))) return;
     fault.kind = kind;

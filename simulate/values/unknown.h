@@ -19,7 +19,7 @@ void unknown_is_left();
 // How many were. For who lists what was not computed.
 unsigned long left_as_unknown();
 
-// The host reads something that depends on it, at this line of the program (may be empty). One line, the first time.
+// The host reads something that depends on it. One line, the first time.
 // A program that waits in a loop for another value would not end: after so many reads at one line it is ended.
 constexpr unsigned kMostUnknownReads = 10'000;
 void unknown_is_read(bool may_take_gil);

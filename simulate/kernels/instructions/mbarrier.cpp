@@ -27,9 +27,9 @@ template <class A, bool kShared>
 void barrier(Machine& m, const Step& s) {
   const A* const address = m.at<A>(s.a);
   const auto does = static_cast<Does>(s.mode);
+  if (m.hazards) m.hazards->barrier();
   for (const Run run : *m.lanes)
     for (uint32_t l = run.begin; l < run.end; ++l) {
-      if (m.hazards) m.hazards->barrier();
       uint8_t* const at = access<A, kShared>(m, s, l, address[l], 8, 8, does != Does::test && does != Does::parity);
       if (!at) return;
       Barrier b;

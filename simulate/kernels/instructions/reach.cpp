@@ -27,7 +27,7 @@ void watch_shared(Machine& m, uint32_t lane, uint64_t offset, size_t size, bool 
     m.hazards->access(lane, offset, size, writes, strength != Strength::weak);
 }
 
-// With Machine::watched, before the access itself.
+// Before the access itself.
 void watch(Machine& m, uint32_t lane, uintptr_t address, size_t size, bool writes, Strength strength) {
   const uintptr_t offset = address - reinterpret_cast<uintptr_t>(m.shared);
   if (offset < m.shared_bytes) return watch_shared(m, lane, offset, size, writes, strength);
@@ -57,7 +57,7 @@ uint8_t* find_memory(Machine& m, uint32_t lane, uintptr_t address, size_t size, 
 
 uint8_t* slowly(Machine& m, uint32_t lane, uintptr_t address, size_t size, bool writes, Extent* cache,
                 Strength strength) {
-  if (m.watched) {
+  if (m.looks_at_each()) {
     watch(m, lane, address, size, writes, strength);
     cache += m.caches;
     if (cache->size >= size && address - cache->begin <= cache->size - size && !(address & (size - 1)))

@@ -9,7 +9,7 @@ namespace devtrace::simulate::kernels {
 
 // Whose memory is it? Remembers the block; null: it is a fault.
 uint8_t* find_memory(Machine& m, uint32_t lane, uintptr_t address, size_t size, bool writes, Extent* cache);
-// The slow ways, where each access is looked at that has to be (Machine::watched). `cache`: one of Machine::cache.
+// The slow ways, where each access is looked at that has to be. `cache`: one of Machine::cache.
 uint8_t* slowly(Machine& m, uint32_t lane, uintptr_t address, size_t size, bool writes, Extent* cache,
                 Strength strength);
 uint8_t* slowly_shared(Machine& m, uint32_t lane, uint64_t offset, size_t size, size_t alignment, bool writes,

@@ -20,6 +20,14 @@ size_t padded(size_t bytes) {
   return (bytes + kGrain - 1) / kGrain * kGrain;
 }
 
+// PyTorch's operators write without a call of the driver, so of its allocator's memory nothing is known.
+bool is_pytorchs(uintptr_t address) {
+  const values::BlockOf block_of = values::block_of();
+  uintptr_t begin;
+  size_t size;
+  return block_of ? block_of(address, &begin, &size) : values::has_torch();
+}
+
 }  // namespace
 
 kernels::Memory::Found KernelMemory::find(uintptr_t address, size_t size, bool writes, kernels::Extent* extent) {
@@ -69,18 +77,6 @@ void KernelMemory::release(uintptr_t address) {
 bool KernelMemory::texture(uint64_t handle, kernels::Texture* found, std::string* why) {
   return usable_texture(context_, handle, found, why);
 }
-
-namespace {
-
-// PyTorch's operators write without a call of the driver, so of its allocator's memory nothing is known.
-bool is_pytorchs(uintptr_t address) {
-  const values::BlockOf block_of = values::block_of();
-  uintptr_t begin;
-  size_t size;
-  return block_of ? block_of(address, &begin, &size) : values::has_torch();
-}
-
-}  // namespace
 
 bool KernelMemory::used(uintptr_t address, size_t size, bool writes) {
   const bool checked = settings().kernel_checks;

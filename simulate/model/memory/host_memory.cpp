@@ -135,7 +135,7 @@ size_t large_block() {
     case ValuesPolicy::none:
       return size_t{2} << 20;
     case ValuesPolicy::small:
-      return std::max(wanted_values().large, size_t{16} << 20);
+      return std::max(wanted_values().large, WantedValues{}.large);
     default:
       return size_t{4} << 30;
   }

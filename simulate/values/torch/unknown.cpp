@@ -89,28 +89,23 @@ at::Tensor one_of(const at::Tensor& tensor) {
   return tensor.dim() ? one : one.view({});
 }
 
-// Lists of indices stay as they are. False: it cannot be.
+// Lists of indices stay as they are.
 template <class Change>
-bool change_tensors(IValue* value, const Change& change) {
+void change_tensors(IValue* value, const Change& change) {
   if (value->isTensor()) {
     if (value->toTensor().defined()) *value = IValue(change(value->toTensor()));
-    return true;
-  }
-  if (value->isTensorList()) {
+  } else if (value->isTensorList()) {
     c10::List<at::Tensor> list;
     for (const IValue& each : value->toListRef()) list.push_back(change(each.toTensor()));
     *value = IValue(std::move(list));
-    return true;
   }
-  return true;
 }
 
 // A large result of whole numbers, each of its own operands' elements: one stands for all.
 bool compute_one(const Plan& plan, at::ArrayRef<IValue> arguments, const at::Tensor& result) {
   if (!plan.cpu || !plan.is_pointwise) return false;
   Stack stack(arguments.begin(), arguments.end());
-  for (IValue& each : stack)
-    if (!change_tensors(&each, one_of)) return false;
+  for (IValue& each : stack) change_tensors(&each, one_of);
   plan.cpu->callBoxed(plan.cpu->opHandle(), kCpu, &stack);
   if (stack.size() != 1 || !stack[0].isTensor()) return false;
   const at::Tensor& value = stack[0].toTensor();
@@ -132,11 +127,10 @@ bool compute_whole(const c10::OperatorHandle& op, const Plan& plan, at::ArrayRef
       return written.size() == 1 && compute_one(plan, arguments, written[0]);
     Stack stack(arguments.begin(), arguments.end());
     for (IValue& each : stack)
-      if (!change_tensors(&each, [](const at::Tensor& tensor) {
-            return is_dense(tensor) && is_on_device(tensor) && is_large(tensor) ? one_of(tensor).expand(tensor.sizes())
-                                                                                : tensor;
-          }))
-        return false;
+      change_tensors(&each, [](const at::Tensor& tensor) {
+        return is_dense(tensor) && is_on_device(tensor) && is_large(tensor) ? one_of(tensor).expand(tensor.sizes())
+                                                                            : tensor;
+      });
     return fits(plan, stack) && compute(op, plan, &stack, results);
   } catch (const std::exception&) {
     return false;  // for its values, or its types
