@@ -53,7 +53,9 @@ void SharedHazards::access(uint32_t lane, uint64_t offset, size_t size, bool wri
     }
     const Access now{now_, site_, static_cast<uint16_t>(lane), strong};
     if (writes) {
-      byte.wrote = now;
+      // A weak one stays, where the same thread then writes with a strong one: it races with others' strong ones.
+      const bool stays = strong && !byte.wrote.strong && byte.wrote.lane == lane && byte.wrote.when >= ordered_;
+      if (!stays) byte.wrote = now;
       continue;
     }
     if (byte.read.lane != lane && (byte.read.lane / 32 != lane / 32 || byte.read_before.when < ordered_))

@@ -81,9 +81,10 @@ void work(Grid& grid) {
 
 // Headers with functions for kernels: atomicAdd, __shfl_sync, half precision, cooperative groups, CUB, Thrust.
 bool is_header_of_cuda(std::string_view file) {
-  constexpr std::string_view kParts[] = {"_functions.h", "_intrinsics.h",       "/cuda_fp",       "/cuda_bf16",
-                                         "/crt/",        "/cooperative_groups", "/include/cuda/", "/include/cub/",
-                                         "/cccl/",       "/include/thrust/",    "/include/nv/"};
+  constexpr std::string_view kParts[] = {"_functions.h",   "_intrinsics.h",   "/cuda_fp", "/cuda_bf16",
+                                         "/cuda_pipeline", "/cuda_awbarrier", "/crt/",    "/cooperative_groups",
+                                         "/include/cuda/", "/include/cub/",   "/cccl/",   "/include/thrust/",
+                                         "/include/nv/"};
   return std::ranges::any_of(kParts, [file](std::string_view part) { return file.find(part) != file.npos; });
 }
 

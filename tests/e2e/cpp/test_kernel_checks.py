@@ -12,6 +12,7 @@ PROGRAM = r"""
 #include <cstdio>
 #include <cstring>
 #include <cooperative_groups.h>
+#include <cuda_pipeline.h>
 __global__ void reverse(int* data, bool right) {
   __shared__ int turned[64];
   turned[threadIdx.x] = data[threadIdx.x];  // WRITES
@@ -33,6 +34,22 @@ __global__ void by_warps(int* data, bool right) {
   turned[threadIdx.x] = data[threadIdx.x];
   if (right) __syncwarp();
   data[threadIdx.x] = turned[threadIdx.x ^ 1];  // IN A WARP
+}
+__global__ void counters(int* data, bool right) {
+  __shared__ int counts[16];
+  if (threadIdx.x < 16) counts[threadIdx.x] = 0;  // ZEROES
+  if (right) __syncthreads();
+  atomicAdd(&counts[threadIdx.x % 16], 1);  // HISTOGRAM
+  __syncthreads();
+  if (threadIdx.x < 16) data[threadIdx.x] = counts[threadIdx.x];
+}
+__global__ void copied(int* data, bool right) {
+  __shared__ int turned[64];
+  __pipeline_memcpy_async(&turned[threadIdx.x], &data[threadIdx.x], sizeof(int));  // COPIES
+  __pipeline_commit();
+  __pipeline_wait_prior(0);
+  if (right) __syncthreads();
+  data[threadIdx.x] = turned[63 - threadIdx.x];  // OF THE COPY
 }
 __global__ void flag(int* data, bool) {
   __shared__ int any, count;
@@ -71,7 +88,7 @@ int main(int, char** words) {
   cudaMalloc(&data, sizeof values);
   cudaMemcpy(data, values, sizeof values, cudaMemcpyHostToDevice);
   cudaMalloc(&out, sizeof values);  // OUT
-  for (auto& [name, kernel] : {std::pair{"reverse", reverse}, {"sum", sum}, {"by_warps", by_warps}, {"flag", flag}, {"by_group", by_group}, {"bytes", bytes}})
+  for (auto& [name, kernel] : {std::pair{"reverse", reverse}, {"sum", sum}, {"by_warps", by_warps}, {"counters", counters}, {"async", copied}, {"flag", flag}, {"by_group", by_group}, {"bytes", bytes}})
     if (is(what, name)) kernel<<<2, 64, 256>>>(data, right);
   if (is(what, "never")) scale<<<1, 64>>>(data, right ? data : out);  // LAUNCH
   if (is(what, "half")) {
@@ -100,14 +117,14 @@ int main(int, char** words) {
   return cudaDeviceSynchronize();
 }
 """
-RACES = {"reverse": ("turned", "READS", False), "sum": ("part", "TAKES", False), "by_warps": ("turned", "IN A WARP", False)}
+RACES = {"reverse": ("turned", "READS", False), "sum": ("part", "TAKES", False), "by_warps": ("turned", "IN A WARP", False), "counters": ("counts", "HISTOGRAM", True), "async": ("turned", "OF THE COPY", False)}
 UNWRITTEN = {"never": ("right ? data : out", "SCALE"), "half": ("out", "SCALE"), "hits": ("out", "COUNT"), "copied": ("more", "SCALE")}
 FINE = ["flag", "by_group", "bytes", "host"]
 
 
 @pytest.fixture(scope="module")
 def program():
-    return build_nvcc(PROGRAM, "-g", "-lineinfo", "-std=c++17", "-w")
+    return build_nvcc(PROGRAM, "-g", "-lineinfo", "-std=c++17", "-w", "-arch=sm_80")
 
 
 @pytest.fixture
@@ -131,6 +148,11 @@ def test_a_race_names_both_accesses_and_the_variable(rehearsed, what):
 def test_the_other_access_of_a_race_is_the_one_that_came_before(rehearsed):
     access = only(rehearsed("reverse"), "shared-memory-race")["launch"]["access"]
     assert "wrote before (st.shared.u32 at " in access["whose"] and f"program.cu:{line_of(PROGRAM, '// WRITES')})" in access["whose"]
+
+
+def test_the_line_of_a_copy_is_the_programs_and_not_that_of_cudas_header(rehearsed):
+    access = only(rehearsed("async"), "shared-memory-race")["launch"]["access"]
+    assert "(cp.async.ca.shared.global at " in access["whose"] and f"program.cu:{line_of(PROGRAM, '// COPIES')})" in access["whose"]
 
 
 @pytest.mark.parametrize("what", UNWRITTEN)

@@ -92,4 +92,15 @@ TEST_F(Hazards, StrongAccessesDoNotRaceWithEachOther) {
   EXPECT_TRUE(read(3, 41, 16)) << "a weak one does";
 }
 
+TEST_F(Hazards, AWeakWriteIsNotForgottenForAStrongOneOfItsThread) {
+  EXPECT_FALSE(write(1, 0, 16, 0));
+  EXPECT_FALSE(write(2, 0, 16, 1, true));
+  const auto found = write(2, 40, 16, 2, true);
+  ASSERT_TRUE(found) << "the counter was set by one thread and is counted up by all";
+  EXPECT_EQ(found->other_step, 1u);
+  hazards_.barrier();
+  EXPECT_FALSE(write(3, 0, 16, 3, true));
+  EXPECT_FALSE(write(3, 40, 16, 4, true));
+}
+
 }  // namespace
