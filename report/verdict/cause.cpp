@@ -260,12 +260,22 @@ static std::string_view name_of_nn(const Frame& line, const Operand& it) {
   return "torch.nn.";
 }
 
+// Is the name's last key a method of a module's? nn.ModuleDict refuses it.
+static bool names_a_method(std::string_view name) {
+  constexpr std::string_view kMethods[] = {"train", "eval", "type",   "to",    "cpu",     "cuda",  "half",
+                                           "float", "keys", "values", "items", "forward", "apply", "double"};
+  return std::any_of(std::begin(kMethods), std::end(kMethods), [&](std::string_view method) {
+    return name.ends_with(fmt::format("[\"{}\"]", method)) || name.ends_with(fmt::format("['{}']", method));
+  });
+}
+
 std::optional<Fix> register_modules(const Chain& chain, size_t index, const Operand& it) {
   const auto& holders = chain.holders;
   if (index + 2 >= holders.size() || !holders[index + 2].is_module()) return std::nullopt;
   const std::string_view kind = holders[index + 1].kind;
   const Frame& bound = holders[index].bound;
   if ((kind != "list" && kind != "dict") || bound.line <= 0) return std::nullopt;
+  if (kind == "dict" && names_a_method(holders[index + 2].name)) return std::nullopt;
   auto code =
       wrap_value(bound.source, fmt::format("{}Module{}", name_of_nn(bound, it), kind == "list" ? "List" : "Dict"));
   if (!code) return std::nullopt;

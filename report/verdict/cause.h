@@ -103,6 +103,14 @@ void add_lines_near(const Evidence& evidence, Fix& fix);
 // of words.
 std::optional<Fix> move_where_constructed(const Evidence& evidence);
 
+// A model of which a part was left on the CPU, moved where it is called: `self.net.to(self.device)(x)`.
+std::optional<Fix> move_where_called(const Evidence& evidence);
+// The part itself, where the innermost line calls it that has words for it: `self.head.to(x.device)(x)`. Or a library's
+// module that has nothing registered, as a metric.
+std::optional<Fix> move_part_where_called(const Evidence& evidence);
+// Such a module, where a line of the program's constructed it that has words for the device: `it` is an attribute.
+std::optional<Fix> move_owner_where_constructed(const Evidence& evidence, const Operand& it, const Operand& other);
+
 // Of an operand that a line of the user's put on "the current device": that line, saying the device where `target` is.
 // In words, where the function still runs and has them before that line, else by its number.
 std::optional<Fix> say_device_where_placed(const Evidence& evidence, const Operand& operand, const Operand& target);

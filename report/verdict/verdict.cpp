@@ -164,21 +164,6 @@ bool writes_number(const Fix& fix) {
   return fix.code.find("\"cuda:") != fix.code.npos;
 }
 
-// A model of which a part was left on the CPU, moved where it is called: `self.net.to(self.device)(x)`.
-std::optional<Fix> move_where_called(const Evidence& evidence) {
-  const auto caller = evidence.caller_of_model();
-  const auto pair = evidence.pair(
-      [](const Operand& it) { return it.is_state() && it.on_cpu() && it.root_devices.size() > 1 && it.hook.empty(); },
-      [](const Operand& other) { return !other.on_cpu(); });
-  if (!caller || !pair || !evidence.stack[*caller].project) return std::nullopt;
-  const Frame& line = evidence.stack[*caller];
-  const std::string_view model = module_in(*caller, *pair.it);
-  const std::string_view device = expression_of(evidence, *caller, pair.other->device);
-  if (model.empty() || device.empty() || device.find(model) != device.npos) return std::nullopt;
-  auto code = call_instead(line.source, model, fmt::format("{}.to({})", model, device), "");
-  return code ? std::optional(repair_of(line, std::move(*code))) : std::nullopt;
-}
-
 // The line that made a model's tensor on the CPU after the model was constructed, as one that reads a file does. That
 // is to change, though to what is not known.
 std::optional<Fix> line_that_made_state(const Evidence& evidence) {
@@ -251,6 +236,7 @@ finding::Cause cause_of(const Finding& finding) noexcept try {
     if (auto fix = use_site(evidence); fix && !writes_number(*fix)) cause.fix = std::move(fix);
   if (!cause.fix) cause.fix = move_where_bound(evidence);
   if (!cause.fix && best) cause.fix = line_that_made_state(evidence);
+  if (!cause.fix) cause.fix = move_part_where_called(evidence);
   if (!cause.fix) cause.fix = line_that_hides(evidence);
   // Edits are written in PyTorch's words.
   const bool tensors =

@@ -62,7 +62,9 @@ std::optional<Cause> model_input(const Evidence& evidence) {
   const auto caller = evidence.caller_of_model();
   // No model is given anything; nor where one is constructed of another one's parts.
   if (!caller && (evidence.refusal.modules.empty() || in_a_constructor(evidence.stack))) return std::nullopt;
-  if (evidence.by_another_threads_default(*pair.other, *pair.it)) return std::nullopt;
+  if (evidence.by_another_threads_default(*pair.other, *pair.it) ||
+      evidence.by_another_threads_default(*pair.it, *pair.other))
+    return std::nullopt;
   // A part of the model went to the device that is current because a call did not say where.
   const auto& passed = pair.other->lineage;
   const bool defaulted = std::any_of(passed.begin(), passed.end(), [](const finding::Step& each) {

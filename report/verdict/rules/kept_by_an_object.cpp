@@ -23,11 +23,21 @@ const Holder* object_of(const Chain& chain) {
   return object && object->type != "SimpleNamespace" && object->type != "Namespace" ? object : nullptr;
 }
 
-// The first that is `wanted`.
+// Does the call of a model that runs now hold it all, the object and the tensor? An object that a line of it made hangs
+// on that line's variable, and on no module or global.
+bool is_of_this_call(const Evidence& evidence, const Operand& it, const Chain& chain) {
+  const auto caller = evidence.caller_of_model();
+  return caller && chain.frame < *caller && chain.holders[0].kind == "object" &&
+         chain.holders[0].name != "self" && evidence.made_inside_model(it);
+}
+
+// The first that is `wanted`, and that has outlived a call.
 template <typename Predicate>
-const Holder* object_with(const Operand& it, const Predicate& wanted) {
+const Holder* object_with(const Evidence& evidence, const Operand& it, const Predicate& wanted) {
   for (const Chain& chain : it.held_by)
-    if (const Holder* const object = object_of(chain); object && wanted(*object)) return object;
+    if (const Holder* const object = object_of(chain);
+        object && !is_of_this_call(evidence, it, chain) && wanted(*object))
+      return object;
   return nullptr;
 }
 
@@ -35,7 +45,7 @@ const Holder* object_with(const Operand& it, const Predicate& wanted) {
 // move, as a module is.
 const Holder* keeper(const Evidence& evidence, const Operand& it) {
   if (it.is_of_state() || !evidence.made_before_call(it)) return nullptr;
-  return object_with(it, [&](const Holder& holder) {
+  return object_with(evidence, it, [&](const Holder& holder) {
     const auto own = [&](const Frame& frame) {
       const std::string_view method = method_of(holder.type, frame.function);
       return !method.empty() && method != "to" && method != "cuda" && method != "cpu";
@@ -49,7 +59,7 @@ const Holder* keeper(const Evidence& evidence, const Operand& it) {
 const Holder* owner(const Evidence& evidence, const Operand& it) {
   if (it.is_of_state() || !evidence.made_before_call(it)) return nullptr;
   // What is under construction has been given it in this call.
-  return object_with(it, [&](const Holder& holder) {
+  return object_with(evidence, it, [&](const Holder& holder) {
     return std::none_of(evidence.stack.begin(), evidence.stack.end(),
                         [&](const Frame& frame) { return method_of(holder.type, frame.function) == "__init__"; });
   });
@@ -57,7 +67,7 @@ const Holder* owner(const Evidence& evidence, const Operand& it) {
 
 // The object of a library whose method runs and which has the operand.
 const Holder* running_object(const Evidence& evidence, const Operand& it) {
-  return object_with(it, [&](const Holder& holder) {
+  return object_with(evidence, it, [&](const Holder& holder) {
     return std::any_of(evidence.stack.begin(), evidence.stack.end(), [&](const Frame& frame) {
       const std::string_view method = method_of(holder.type, frame.function);
       return !frame.project && !method.empty() && method != "__init__";
@@ -140,6 +150,14 @@ std::optional<Cause> kept_by_an_object(const Evidence& evidence) {
   const auto pair = evidence.pair([&](const Operand& it) { return keeper(evidence, it); },
                                   [&](const Operand& other) { return !keeper(evidence, other); });
   if (!pair) return std::nullopt;
+  // What the object keeps its constructor has put on a GPU, and what its method was given never left the CPU.
+  const Operand &it = *pair.it, &other = *pair.other;
+  if (!it.on_cpu() && other.on_cpu() && !other.moved.known() && !other.is_of_state() && !made_by_a_module(other) &&
+      in_a_constructor(it.placed()->stack) && evidence.made_before_call(other))
+    return Cause{"input-not-moved", Confidence::low,
+                 fmt::format("{} was given to {}, which has put {} on {}: {}.", with_place(other),
+                             keeper(evidence, it)->type, it.name, it.device, at(it.placed()->line())),
+                 use_site(evidence)};
   return Cause{
       "cached-state-elsewhere", Confidence::low,
       fmt::format("{} is kept from before this call by {}, which is no module, so that no .to() reaches it; what "

@@ -111,6 +111,8 @@ std::optional<Fix> fix_of_hidden(const Evidence& evidence, const Operand::Hidden
     if (auto fix = keep_the_parameter(it)) return fix;
   if (direct)
     if (auto fix = move_the_owner(evidence, hidden, other)) return fix;
+  if (direct)
+    if (auto fix = move_owner_where_constructed(evidence, it, other)) return fix;
   if (auto fix = register_what_it_has(hidden)) return fix;
   if (auto fix = register_modules(*hidden.chain, hidden.module, it)) return fix;
   if (auto fix = move_where_named(evidence, it, other)) return fix;
@@ -124,11 +126,22 @@ bool beside_its_owner(const Evidence& evidence, const Operand& it, const Operand
   });
 }
 
+// Is what the module has not registered a module, whose code may have renewed its tensors since? These lie where that
+// was left, whoever made them.
+bool of_a_module_left(const Operand& it, const Operand::Hidden& hidden) {
+  const auto& holders = hidden.chain->holders;
+  return it.on_cpu() && it.role == "attribute" && !it.moved.known() && hidden.module + 2 < holders.size() &&
+         hidden.owner().devices.size() == 1 && hidden.owner().devices[0] != it.device &&
+         std::any_of(holders.begin() + hidden.module + 1, holders.end(),
+                     [](const Holder& each) { return each.is_module(); });
+}
+
 // Somebody holds it, as can be seen, and nothing that .to() of that module reaches.
 std::optional<Cause> hidden_state(const Evidence& evidence) {
   const auto pair = evidence.pair(
       [&](const Operand& it) {
         const auto hidden = it.hidden();
+        if (hidden && of_a_module_left(it, hidden)) return true;
         return hidden && !given_the_current_device(it) && it.moved_away.device.empty() && !placed_by_choice(it) &&
                !evidence.made_inside_model(it) && !made_just_now(evidence, it, hidden) &&
                !beside_its_owner(evidence, it, hidden) && !spread_owner(evidence, it) &&
@@ -142,11 +155,17 @@ std::optional<Cause> hidden_state(const Evidence& evidence) {
   // The module itself is where the other operand is: it was moved, and this was not.
   const auto& devices = hidden.owner().devices;
   const bool left = devices.size() == 1 && devices[0] == pair.other->device && !it.moved.known();
+  auto fix = fix_of_hidden(evidence, hidden, it, *pair.other);
+  if (devices.empty() && hidden.module + 1 == hidden.chain->holders.size() && !it.moved.known())
+    return Cause{kCategory, Confidence::medium,
+                 fmt::format("{} is what {} keeps, which has nothing registered and was never moved; it meets {}.",
+                             with_place(it), hidden.owner().type, with_place(*pair.other)),
+                 std::move(fix)};
   return Cause{kCategory, left ? Confidence::high : Confidence::medium,
                fmt::format("{} is {}. That is neither a parameter nor a buffer nor a registered module, so moving {} "
                            "left it behind; it meets {}.",
                            with_place(it), hidden_in(hidden), hidden.owner().type, with_place(*pair.other)),
-               fix_of_hidden(evidence, hidden, it, *pair.other)};
+               std::move(fix)};
 }
 
 // A plain attribute; or it came as an argument from a module further out, which holds it as `self.freqs_cis` since it
@@ -198,14 +217,23 @@ std::optional<Cause> made_with_its_module(const Evidence& evidence) {
                move_where_named(evidence, *pair.it, *pair.other)};
 }
 
+// Does that module have it, or has its method computed it in this call?
+bool belongs_to(const Evidence& evidence, const Operand& it, const finding::RunningModule& inner) {
+  if (it.is_state()) return it.root_class == inner.type && it.root_devices.size() == 1;
+  const auto is_view = [](const Operand& source) { return !source.view_of.empty(); };
+  // The failing line's own intermediate result has no origin.
+  const bool now = it.created.stack.empty() || evidence.made_under(it, inner.frame);
+  return it.on_cpu() && !it.moved.known() && now &&
+         std::any_of(it.computed_from.begin(), it.computed_from.end(), is_view);
+}
+
 // A module that another one calls and has not among its own: it belongs to a file, or to an object that is none.
 std::optional<Cause> module_of_nobody(const Evidence& evidence) {
   const auto& running = evidence.refusal.modules;
   for (const finding::RunningModule& inner : running) {
+    if (inner.devices.size() != 1) continue;
     const auto pair = evidence.pair(
-        [&](const Operand& it) {
-          return it.is_state() && !it.on_cpu() && it.root_class == inner.type && it.root_devices.size() == 1;
-        },
+        [&](const Operand& it) { return it.device == inner.devices[0] && belongs_to(evidence, it, inner); },
         [](const Operand& other) { return !other.is_state() && !other.on_cpu(); });
     const auto outer = std::find_if(running.begin(), running.end(), [&](const finding::RunningModule& each) {
       return pair && each.frame > inner.frame && each.type != inner.type && each.devices.size() == 1 &&
@@ -215,9 +243,10 @@ std::optional<Cause> module_of_nobody(const Evidence& evidence) {
     const Frame& line = evidence.stack[outer->frame];
     Cause cause{
         kCategory, Confidence::medium,
-        fmt::format("{} calls {}, which it has not registered, so that no .to() of the model reaches it: its {} "
+        fmt::format("{} calls {}, which it has not registered, so that no .to() of the model reaches it: {}{} "
                     "meets {}.",
-                    outer->type, inner.type, with_place(*pair.it), with_place(*pair.other)),
+                    outer->type, inner.type, pair.it->is_state() ? "its " : "", with_place(*pair.it),
+                    with_place(*pair.other)),
         repair_of(line, {})};
     const std::string device = device_expression(evidence, outer->frame, *pair.other);
     const auto callee = callee_of(line.source, device.substr(0, device.find_last_of('.')));
