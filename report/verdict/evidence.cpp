@@ -214,9 +214,12 @@ bool Evidence::put_on_the_cpu(const Operand& state, size_t caller) const {
 
 std::optional<std::string_view> Evidence::own_device() const {
   const auto own = innermost_project(stack);
-  for (const finding::RunningModule& module : refusal.modules)
-    if (own && module.frame == *own && module.devices.size() == 1) return module.devices[0];
-  return std::nullopt;
+  if (!own) return std::nullopt;
+  // A function that the module's code has called works for it.
+  const auto module = std::find_if(refusal.modules.begin(), refusal.modules.end(),
+                                   [&](const finding::RunningModule& each) { return each.frame >= *own; });
+  const bool one = module != refusal.modules.end() && module->devices.size() == 1;
+  return one ? std::optional<std::string_view>(module->devices[0]) : std::nullopt;
 }
 
 bool Evidence::is_index_of(const Operand& it, const Operand& other) const {

@@ -196,7 +196,11 @@ std::optional<Fix> move_into_part(const Evidence& evidence, const Operand& it, c
     if (each.frame == outer->frame && each.device == it.device) names.push_back(each.name);
   for (const std::string_view name : names) {
     const auto part = here.project && is_reference(name) ? callee_of(here.source, name) : std::nullopt;
-    if (!part || !state.name_in(outer->frame).starts_with(*part + ".")) continue;
+    // A loop over the parts has a variable for each.
+    const auto of_part = [&](const finding::Name& each) {
+      return each.frame == outer->frame && each.name.starts_with(*part + ".");
+    };
+    if (!part || std::none_of(state.names.begin(), state.names.end(), of_part)) continue;
     const std::string device =
         fmt::format("next({}.{}()).device", *part, state.role == "buffer" ? "buffers" : "parameters");
     if (auto code = replace_read(here.source, name, fmt::format("{}.to({})", name, device)))
