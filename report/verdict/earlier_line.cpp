@@ -13,12 +13,6 @@
 namespace devtrace::report::verdict {
 namespace {
 
-std::string_view variable_of(std::string_view expression) {
-  size_t end = 0;
-  while (end < expression.size() && word_char(expression[end])) ++end;
-  return expression.substr(0, end);
-}
-
 bool is_definition(std::string_view text) {
   return text.starts_with("def ") || text.starts_with("async def ") || text.starts_with("class ");
 }
@@ -109,6 +103,12 @@ size_t find_variable(std::string_view text, std::string_view variable) {
     if (whole && scan.code[at]) return at;
   }
   return text.npos;
+}
+
+std::string_view variable_of(std::string_view expression) {
+  size_t end = 0;
+  while (end < expression.size() && word_char(expression[end])) ++end;
+  return expression.substr(0, end);
 }
 
 std::string_view module_in(size_t frame, const Operand& state) {

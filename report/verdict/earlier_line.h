@@ -12,6 +12,9 @@
 
 namespace devtrace::report::verdict {
 
+// The variable that an expression begins with: `batch` for `batch["x"].device`.
+std::string_view variable_of(std::string_view expression);
+
 // `model` for the state of a module that is a variable of that frame; empty where none is.
 std::string_view module_in(size_t frame, const Operand& state);
 

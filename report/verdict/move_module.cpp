@@ -121,8 +121,8 @@ std::optional<Fix> move_owner_where_constructed(const Evidence& evidence, const 
   if (std::none_of(it.held_by.begin(), it.held_by.end(), constructed_there)) return std::nullopt;
   const std::string device = expression_or_number(evidence, *line, other.device);
   // What a library keeps for itself is no word for the program.
-  const bool is_private = device.find("._") != device.npos;
-  auto code = is_private || says_device(line->source) ? std::nullopt : move_value(line->source, device);
+  const bool unfit = device.front() == '"' || device.find("._") != device.npos;
+  auto code = unfit || says_device(line->source) ? std::nullopt : move_value(line->source, device);
   return code ? std::optional(repair_of(*line, std::move(*code))) : std::nullopt;
 }
 

@@ -198,7 +198,11 @@ std::optional<Cause> made_on_a_chosen_default(const Evidence& evidence) {
 // A call has given "cuda" to the function that made it.
 std::optional<Cause> given_without_a_number(const Evidence& evidence) {
   const auto pair = evidence.pair([](const Operand& it) { return given_the_current_device(it) != nullptr; },
-                                  [](const Operand& other) { return given_the_current_device(other) == nullptr; });
+                                  [](const Operand& other) {
+                                    // What nobody brought away from the CPU was left there, and the GPU is right.
+                                    const bool left = other.on_cpu() && !other.moved.known() && !other.is_state();
+                                    return !left && given_the_current_device(other) == nullptr;
+                                  });
   if (!pair) return std::nullopt;
   const finding::Step& step = *given_the_current_device(*pair.it);
   Cause cause{

@@ -27,8 +27,8 @@ const Holder* object_of(const Chain& chain) {
 // on that line's variable, and on no module or global.
 bool is_of_this_call(const Evidence& evidence, const Operand& it, const Chain& chain) {
   const auto caller = evidence.caller_of_model();
-  return caller && chain.frame < *caller && chain.holders[0].kind == "object" &&
-         chain.holders[0].name != "self" && evidence.made_inside_model(it);
+  return caller && chain.frame < *caller && chain.holders[0].kind == "object" && chain.holders[0].name != "self" &&
+         evidence.made_inside_model(it);
 }
 
 // The first that is `wanted`, and that has outlived a call.

@@ -83,7 +83,9 @@ const finding::Step* constructed_apart(const Evidence& evidence, const Operand& 
 std::optional<Fix> move_again_behind(size_t live, const Operand& state, const Frame& call, std::string_view device) {
   const std::string_view module = module_in(live, state);
   const std::string statement = dedented(call.source);
-  if (!call.project || !is_reference(module) || device.empty() || statement.ends_with(':') ||
+  const std::string_view variable = variable_of(module);
+  const bool bound = variable == "self" || statement.find(variable) != statement.npos || bound_above(call, variable);
+  if (!call.project || !is_reference(module) || !bound || device.empty() || statement.ends_with(':') ||
       statement.starts_with("return") || statement.find('\n') != statement.npos)
     return std::nullopt;
   return repair_of(call, fmt::format("{}\n{}.to({})", statement, module, device));
@@ -209,6 +211,30 @@ std::optional<Fix> move_into_part(const Evidence& evidence, const Operand& it, c
   return std::nullopt;
 }
 
+// A method registered it after the model was moved: the model is moved again behind the call of that.
+std::optional<Cause> registered_after_the_move(const Evidence& evidence, const Operand& input, const Operand& state) {
+  const Stack& made = state.created.stack;
+  if (state.moved.known() || state.root_devices.size() < 2 || constructs(made, state.root_class) ||
+      !state.created.line() || !state.created.line()->project)
+    return std::nullopt;
+  const auto live = frame_that_went_on(evidence, made);
+  const bool runs = std::any_of(evidence.refusal.modules.begin(), evidence.refusal.modules.end(),
+                                [&](const auto& each) { return each.type == state.root_class; });
+  if (!runs || !live || made.size() + *live <= evidence.stack.size()) return std::nullopt;
+  const Frame& call = made[made.size() - (evidence.stack.size() - *live)];
+  auto device = device_in_earlier_line(evidence, call, input);
+  for (const finding::Step& step : state.lineage)
+    if (const auto known = expression_of(step, input.device); !device && step.line.same_line(call) && !known.empty())
+      device = std::string(known);
+  if (!device && state.role == "buffer") device = fmt::format("next({}.parameters()).device", module_in(*live, state));
+  auto fix = move_again_behind(*live, state, call, device.value_or(""));
+  if (!fix) return std::nullopt;
+  return Cause{kCategory, Confidence::medium,
+               fmt::format("{} was given to {} by {} after that was moved. It meets {}.", with_place(state),
+                           of_model(state), state.created.line()->function, with_place(input)),
+               std::move(fix)};
+}
+
 std::optional<Cause> passed_between_parts(const Evidence& evidence) {
   const auto pair = evidence.pair([&](const Operand& it) { return !it.is_state() && evidence.made_inside_model(it); },
                                   [](const Operand& other) { return other.is_of_state(); });
@@ -221,6 +247,7 @@ std::optional<Cause> passed_between_parts(const Evidence& evidence) {
   const bool proven = (is_spread == true && (pair.other->is_state() || !pair.other->view_of.empty())) || sent;
   const Confidence confidence = proven ? Confidence::high : Confidence::medium;
   if (pair.other->on_cpu()) {
+    if (auto cause = registered_after_the_move(evidence, *pair.it, *pair.other)) return cause;
     return Cause{kCategory, confidence,
                  fmt::format("{} was computed by {} on {}, and {} of the same model was left on the CPU.",
                              pair.it->name, of_model(*pair.other), pair.it->device, with_place(*pair.other)) +
@@ -444,25 +471,6 @@ const finding::Step* constructed_now(const Evidence& evidence, const Operand& it
           !is_of_the_program(evidence, frame) && evidence.made_under(it, frame))
         return &step;
   return nullptr;
-}
-
-// A method registered it after the model was moved: the model is moved again behind the call of that.
-std::optional<Cause> registered_after_the_move(const Evidence& evidence, const Operand& input, const Operand& state) {
-  const Stack& made = state.created.stack;
-  if (state.moved.known() || state.root_devices.size() < 2 || in_a_constructor(made) || !state.created.line() ||
-      !state.created.line()->project)
-    return std::nullopt;
-  const auto live = frame_that_went_on(evidence, made);
-  if (!live || made.size() + *live <= evidence.stack.size()) return std::nullopt;
-  const Frame& call = made[made.size() - (evidence.stack.size() - *live)];
-  auto device = device_in_earlier_line(evidence, call, input);
-  if (!device && state.role == "buffer") device = fmt::format("next({}.parameters()).device", module_in(*live, state));
-  auto fix = move_again_behind(*live, state, call, device.value_or(""));
-  if (!fix) return std::nullopt;
-  return Cause{kCategory, Confidence::medium,
-               fmt::format("{} was given to {} by {} after that was moved. It meets {}.", with_place(state),
-                           of_model(state), state.created.line()->function, with_place(input)),
-               std::move(fix)};
 }
 
 // The input is on a GPU and what it meets first is on the CPU: the model was not moved, or this part of it.

@@ -241,13 +241,12 @@ std::optional<Cause> module_of_nobody(const Evidence& evidence) {
     });
     if (!pair || outer == running.end() || outer->frame >= evidence.stack.size()) continue;
     const Frame& line = evidence.stack[outer->frame];
-    Cause cause{
-        kCategory, Confidence::medium,
-        fmt::format("{} calls {}, which it has not registered, so that no .to() of the model reaches it: {}{} "
-                    "meets {}.",
-                    outer->type, inner.type, pair.it->is_state() ? "its " : "", with_place(*pair.it),
-                    with_place(*pair.other)),
-        repair_of(line, {})};
+    Cause cause{kCategory, Confidence::medium,
+                fmt::format("{} calls {}, which it has not registered, so that no .to() of the model reaches it: {}{} "
+                            "meets {}.",
+                            outer->type, inner.type, pair.it->is_state() ? "its " : "", with_place(*pair.it),
+                            with_place(*pair.other)),
+                repair_of(line, {})};
     const std::string device = device_expression(evidence, outer->frame, *pair.other);
     const auto callee = callee_of(line.source, device.substr(0, device.find_last_of('.')));
     if (auto code =
