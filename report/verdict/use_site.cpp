@@ -95,6 +95,13 @@ bool is_given_beside_own(const Evidence& evidence, const Operand& it, const Oper
   return own && evidence.refusal.modules.empty() && it.role == "argument" && evidence.made_under(other, *own);
 }
 
+// Has the failing function brought it to its object's device? Then that is where the object's work is done.
+bool is_where_its_object_works(const Evidence& evidence, const Operand& it, const Operand&) {
+  const auto own = innermost_project(evidence.stack);
+  const Frame* const line = it.moved.line();
+  return own && line && line->same_function(evidence.stack[*own]) && it.device_from.name.starts_with("self.");
+}
+
 // An index goes to what it is of, wherever somebody keeps that.
 bool is_index_of_settled(const Evidence& evidence, const Operand& it, const Operand& other) {
   return (!other.on_cpu() || kept_on_the_cpu(other)) && evidence.is_index_of(it, other);
@@ -112,6 +119,7 @@ constexpr Cost kCosts[] = {
     {2, is_index_of_settled},
     {9, [](const Evidence&, const Operand& it,
            const Operand&) { return it.role == "attribute" || names_a_cache(it.name); }},
+    {12, is_where_its_object_works},
     {11, is_given_beside_own},
     {10, [](const Evidence&, const Operand&, const Operand&) { return true; }},
 };
