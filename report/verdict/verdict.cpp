@@ -55,6 +55,7 @@ constexpr std::optional<Cause> (*kRules[])(const Evidence&) = {
     rules::input_not_moved,   // what the caller gives to a model, or a label, stayed behind
     rules::left_of_one_line,  // of what one line made, another one was brought to where they meet
     rules::default_device,    // "cuda" means the current device, not the one where the data is
+    rules::taken_to_the_cpu,  // by a line of the program's, and not brought back
     rules::unchecked_kernel,  // at a launch: nothing of the above, and one of the kernel's operands is elsewhere
 };
 

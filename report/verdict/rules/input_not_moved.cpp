@@ -265,14 +265,14 @@ std::optional<Cause> given_to_a_method(const Evidence& evidence) {
 
 }  // namespace
 
-// The operand, or the one thing that it was computed from, which a line of the program's took to the CPU; null: none
-// did.
+// The operand, or what it was computed from, which a line of the program's took to the CPU; null: none did.
 static const Operand* taken_away_from_a_gpu(const Operand& it) {
-  const Operand* from = &it;
-  while (!from->moved.known() && from->computed_from.size() == 1 && from->computed_from[0].device == it.device)
-    from = &from->computed_from[0];
-  const Frame* const line = from->moved.line();
-  return !it.is_state() && it.on_cpu() && line && line->project && from->role != "attribute" ? from : nullptr;
+  if (it.is_of_state() || !it.on_cpu() || it.role == "attribute") return nullptr;
+  const Frame* const line = it.moved.line();
+  if (it.moved.known()) return line && line->project ? &it : nullptr;
+  for (const Operand& source : it.computed_from)
+    if (const Operand* const taken = taken_away_from_a_gpu(source)) return taken;
+  return nullptr;
 }
 
 // The program took it away from where a module's state lies, and gives it to that module all the same. The outermost
