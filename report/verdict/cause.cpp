@@ -125,8 +125,9 @@ static std::string device_of_target(const Evidence& evidence, size_t frame, cons
     const std::string_view words = is_by_number(own_name) ? expression_of(evidence, frame, target.device) : "";
     return words.empty() ? fmt::format("{}.device", own_name) : std::string(words);
   }
-  if (own_name.empty() && frame == 0) {
-    if (const auto tensor = begins_with(target.expression)) return fmt::format("{}.device", *tensor);
+  if (is_call(own_name) || (own_name.empty() && frame == 0)) {
+    if (const auto tensor = begins_with(own_name.empty() ? target.expression : own_name))
+      return fmt::format("{}.device", *tensor);
   }
   // Another tensor in this line that lies there, too.
   for (const finding::Mention& mention : evidence.refusal.mentions) {

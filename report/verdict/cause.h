@@ -89,6 +89,9 @@ std::optional<Fix> move_where_given(const Evidence& evidence);
 // cause. Nothing where there are more than two devices, or no line shows them.
 std::optional<Fix> use_site(const Evidence& evidence);
 
+// … the operand that a library's function was given by an expression, `kl_div(s.log_softmax(-1), t.softmax(-1))`.
+std::optional<Fix> move_expression_given(const Evidence& evidence);
+
 // The line that left an operand on the default device or the current one, saying the device of what it meets, in words
 // that the line can use.
 std::optional<Fix> fix_at_origin(const Evidence& evidence);

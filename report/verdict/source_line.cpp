@@ -131,6 +131,10 @@ bool is_reference(std::string_view name) {
   return word_char(name.front()) && name.back() != '.';
 }
 
+bool is_call(std::string_view name) {
+  return name.find('(') != name.npos;
+}
+
 std::string_view container_of(std::string_view name) {
   const size_t bracket = name.find('[');
   return bracket == name.npos ? std::string_view() : name.substr(0, bracket);

@@ -14,6 +14,9 @@ bool is_reference(std::string_view name);
 // … and a plain variable.
 bool is_identifier(std::string_view name);
 
+// … and an expression that calls something, as what a library's function was given: `x.softmax(-1)`.
+bool is_call(std::string_view name);
+
 // The container in `encoded["input_ids"]`, `batch[0]`: what is before the first bracket. Empty without one.
 std::string_view container_of(std::string_view name);
 

@@ -6,6 +6,7 @@
 #include "common/python_scan.h"
 #include "common/text.h"
 #include "report/verdict/cause.h"
+#include "report/verdict/device_edits.h"
 #include "report/verdict/source_line.h"
 
 namespace devtrace::report::verdict {
@@ -69,6 +70,19 @@ std::optional<Fix> move_group(const Evidence& evidence, const Group& group, cons
   return with_number;
 }
 
+// What a library's function was given by an expression, `kl_div(s.log_softmax(-1), t.softmax(-1))`, in that line.
+std::optional<Fix> move_given(const Evidence& evidence, const Group& group, const Operand& target) {
+  if (group.size() != 1) return std::nullopt;
+  for (const finding::Name& each : group[0]->names) {
+    if (each.frame >= evidence.stack.size() || !is_call(each.name) || says_device(each.name)) continue;
+    const Frame& line = evidence.stack[each.frame];
+    const std::string device = device_expression(evidence, each.frame, target);
+    if (!line.project || device.starts_with('"')) continue;
+    if (auto code = move_expression(line.source, each.name, device)) return line_fix(line, std::move(*code));
+  }
+  return std::nullopt;
+}
+
 // An attribute that the program itself has put there, as what is kept in host memory.
 bool kept_on_the_cpu(const Operand& operand) {
   const Frame* const moved = operand.moved.line();
@@ -119,6 +133,9 @@ constexpr Cost kCosts[] = {
     {2, is_index_of_settled},
     {9, [](const Evidence&, const Operand& it,
            const Operand&) { return it.role == "attribute" || names_a_cache(it.name); }},
+    // The side that is trained is where the work is done.
+    {11,
+     [](const Evidence&, const Operand& it, const Operand& other) { return it.requires_grad && !other.requires_grad; }},
     {12, is_where_its_object_works},
     {11, is_given_beside_own},
     {10, [](const Evidence&, const Operand&, const Operand&) { return true; }},
@@ -137,9 +154,8 @@ int cost(const Evidence& evidence, const Group& group, const Operand& other) {
   return sum;
 }
 
-}  // namespace
-
-std::optional<Fix> use_site(const Evidence& evidence) {
+// The operands of two devices: those that are to be moved, and those that stay. Nothing where there are more devices.
+std::optional<std::pair<Group, Group>> sides(const Evidence& evidence) {
   if (evidence.kind != "refused-op") return std::nullopt;
   Group first, second;
   for (const Operand& operand : evidence.operands) {
@@ -153,6 +169,15 @@ std::optional<Fix> use_site(const Evidence& evidence) {
   }
   if (first.empty() || second.empty()) return std::nullopt;
   if (cost(evidence, second, *first[0]) < cost(evidence, first, *second[0])) std::swap(first, second);
+  return std::pair(std::move(first), std::move(second));
+}
+
+}  // namespace
+
+std::optional<Fix> use_site(const Evidence& evidence) {
+  const auto found = sides(evidence);
+  if (!found) return std::nullopt;
+  const auto& [first, second] = *found;
   std::optional<Fix> with_number;
   for (const auto& [group, other] : {std::pair(&first, &second), std::pair(&second, &first)}) {
     if (!std::all_of(group->begin(), group->end(), [&](const Operand* each) { return may_move(evidence, *each); }))
@@ -168,6 +193,11 @@ std::optional<Fix> use_site(const Evidence& evidence) {
     if (!with_number && (device != "cpu" || shown)) with_number = std::move(fix);
   }
   return with_number;
+}
+
+std::optional<Fix> move_expression_given(const Evidence& evidence) {
+  const auto found = sides(evidence);
+  return found ? move_given(evidence, found->first, *found->second[0]) : std::nullopt;
 }
 
 }  // namespace devtrace::report::verdict

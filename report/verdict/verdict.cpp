@@ -236,6 +236,7 @@ finding::Cause cause_of(const Finding& finding) noexcept try {
   if (!cause.fix && may_meet_anywhere(evidence, cause))
     if (auto fix = use_site(evidence); fix && !writes_number(*fix)) cause.fix = std::move(fix);
   if (!cause.fix) cause.fix = move_where_bound(evidence);
+  if (!cause.fix) cause.fix = move_expression_given(evidence);
   if (!cause.fix && best) cause.fix = line_that_made_state(evidence);
   if (!cause.fix) cause.fix = move_part_where_called(evidence);
   if (!cause.fix) cause.fix = line_that_hides(evidence);

@@ -57,6 +57,9 @@ class Collector {
     if (direct && !query_.generator() && !query_.none) sources_.add();
     const OperandSearch search{api_, torch_, frames_, query_, source_, scope_, stack_, reach_, holders_};
     name_operands(search, direct, operands_, facts.mentions);
+    // Names say what an expression gave, and what that was computed from has names, too.
+    if (direct && !query_.generator() && !query_.none && sources_.add_of_expressions())
+      name_operands(search, direct, operands_, facts.mentions);
     Operands found{{}, std::move(mentioned_), {}};
     add_surroundings(search, direct, operands_, facts, found.named_devices);
     std::vector<PyObject*> objects;

@@ -258,6 +258,9 @@ std::optional<Cause> passed_between_parts(const Evidence& evidence) {
                                                     : fmt::format("and {} did not move it", pair.other->hook);
   // What was taken from where the map has it is used beside what it is for: that goes nowhere for it.
   auto fix = move_into_part(evidence, *pair.it, *pair.other);
+  // State of another part that this one was given goes to where this one works.
+  const bool given = evidence.own_device() == pair.it->device;
+  if (!fix && given) fix = move_where_named(evidence, *pair.other, *pair.it);
   if (!fix) fix = move_where_named(evidence, *pair.it, *pair.other);
   const bool from_its_place = pair.other->device_map.ends_with(": " + pair.it->device);
   return Cause{kCategory, confidence,

@@ -111,6 +111,29 @@ void Sources::nest() {
   }
 }
 
+bool Sources::add_of_expressions() {
+  const size_t own = operands_.size();
+  for (size_t index = 0; index < own && operands_.size() < own + kMostSources; ++index) {
+    const auto is_source = [&](const Operand& each) { return each.source_of == index; };
+    if (operands_[index].source_of != Operand::kNone || operands_[index].has_role_of_state() ||
+        std::any_of(operands_.begin(), operands_.end(), is_source))
+      continue;
+    const std::optional<Block> block = block_of(operands_[index].storage);
+    if (!block || block->moved_from.known()) continue;
+    const auto names = operands_[index].names;
+    for (const finding::Name& each : names) {
+      if (!frames_[each.frame].project || each.name.find('(') == std::string::npos) continue;
+      const Expression read = read_expression(api_, each.name, true, "");
+      if (!read.devices.empty()) break;
+      // Another part of the line said that device.
+      operands_[index].device_from = {};
+      sources_in(read, each.frame, index, block->allocated.time);
+      break;
+    }
+  }
+  return operands_.size() > own;
+}
+
 size_t Sources::depth_of(size_t index) const {
   size_t depth = 0;
   for (; operands_[index].source_of != Operand::kNone; index = operands_[index].source_of) ++depth;

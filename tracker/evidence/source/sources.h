@@ -31,6 +31,9 @@ class Sources {
   // tensors on its device that this line names, and so on from these; or the module that it calls.
   void add();
   // Each becomes a part of what was computed from it.
+  // Once they have names: of those that a call was given by an expression, `loss(x.softmax(-1), y)`, in a library's
+  // code. Answers whether it found any.
+  bool add_of_expressions();
   void nest();
   // What was called to give a result, and the tensors on the result's device that it keeps from before: in its closure,
   // in the object whose method it is. The operation has not begun, so the result itself is not among them unless it was
