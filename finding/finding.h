@@ -216,7 +216,9 @@ struct Operand : Provenance {
   List<Operand> siblings;  // what came there in the same way, and will be computed with
   Producer given_by;
   MovedAway moved_away;
-  KeptTensor kept_for;  // of an optimizer's state: the parameter
+  KeptTensor kept_for;       // of an optimizer's state: the parameter
+  Event opened;              // in C++: what let other devices reach it, and not this one
+  bool only_loaded = false;  // … nothing was ever computed on its device
 
   bool on_cpu() const { return device == "cpu"; }
   bool is_tensor() const { return array_of.empty(); }  // of PyTorch's, as far as is known

@@ -21,6 +21,7 @@
 #include "tracker/memory/library_descriptors.h"
 #include "tracker/memory/library_handles.h"
 #include "tracker/memory/live_memory.h"
+#include "tracker/memory/opened_access.h"
 #include "tracker/memory/peer_access.h"
 #include "tracker/memory/pointer_tables.h"
 #include "tracker/memory/pooled_memory.h"
@@ -323,6 +324,15 @@ void copy_took(uint32_t correlation_id, uint64_t bytes, uint64_t nanoseconds) {
 
 void peers_changed(int device, int peer, bool allowed, bool own) {
   memory::peer_access::changed(device, peer, allowed, own);
+  if (!allowed || !own || !options().provenance || thread_state::inside()) return;
+  const ReentrancyGuard inside;
+  memory::opened_access::of_pair(device, peer);
+}
+
+void range_opened(const void* address, size_t bytes) {
+  if (!options().provenance || thread_state::inside()) return;
+  const ReentrancyGuard inside;
+  memory::opened_access::of_range(number(address), bytes);
 }
 
 void device_changed(int ordinal) {

@@ -122,6 +122,8 @@ void graph_launched(const void* executable);
 // A device was allowed to reach another's memory, or no longer. `own`: the program asked for it, not PyTorch, which
 // does so for its copies.
 void peers_changed(int device, int peer, bool allowed, bool own);
+// The program opened a range of mapped memory to devices that it named.
+void range_opened(const void* address, size_t bytes);
 
 // Hot. The calling thread's current device was set; -1: to one that has to be asked for.
 void device_changed(int ordinal);

@@ -16,8 +16,10 @@
 #include "tracker/launch/kernels.h"
 #include "tracker/log/log.h"
 #include "tracker/memory/device_history.h"
+#include "tracker/memory/devices_in_use.h"
 #include "tracker/memory/library_descriptors.h"
 #include "tracker/memory/library_handles.h"
+#include "tracker/memory/opened_access.h"
 #include "tracker/memory/ownership.h"
 #include "tracker/memory/pointer_tables.h"
 #include "tracker/memory/pooled_memory.h"
@@ -76,6 +78,7 @@ constexpr HeldOverFork kOrder[] = {
     {memory::library_handles::before_fork, in_both<memory::library_handles::after_fork>},
     {memory::library_descriptors::before_fork, in_both<memory::library_descriptors::after_fork>},
     {memory::pointer_tables::before_fork, in_both<memory::pointer_tables::after_fork>},
+    {memory::opened_access::before_fork, in_both<memory::opened_access::after_fork>},
     {stacks::before_fork, in_both<stacks::after_fork>},
     {refusals::recent_messages::before_fork, refusals::recent_messages::after_fork},
 };
@@ -105,6 +108,8 @@ void attached() {
   memory::library_handles::forget_all();
   memory::library_descriptors::forget_all();
   memory::pointer_tables::forget_all();
+  memory::opened_access::forget_all();
+  memory::devices_in_use::forget_all();
   launch::kernels::forget_all();
   process_start::note_attached();
   thread_state::set_detached(false);

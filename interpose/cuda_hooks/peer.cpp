@@ -163,8 +163,10 @@ DRIVER_HOOK(cuMemSetAccess, (CUdeviceptr address, size_t bytes, const CUmemAcces
   const Call call;
   const CUresult result = CALL_DRIVER(cuMemSetAccess, (address, bytes, accesses, count));
   if (done(result) && call.outermost())
-    if (const Device owner = exact_owner(address); owner.is_cuda())
+    if (const Device owner = exact_owner(address); owner.is_cuda()) {
       emit_peer_accesses(owner.index, accesses, count, call.caller());
+      if (own(call.caller())) events::range_opened(reinterpret_cast<const void*>(address), bytes);
+    }
   return result;
 }
 

@@ -7,6 +7,7 @@
 #include "common/format.h"
 #include "common/text.h"
 #include "report/phrasing/cpp_source.h"
+#include "report/phrasing/cpp_text.h"
 #include "report/phrasing/signature.h"
 #include "report/verdict/cpp_device.h"
 #include "report/verdict/cpp_origin.h"
@@ -72,6 +73,34 @@ bool is_plain_expression(std::string_view text) {
     const std::string_view marks = subscripts > 0 ? "_.->[]: +*%" : "_.->[]:";
     return std::isalnum(c) || marks.find(static_cast<char>(c)) != marks.npos;
   });
+}
+
+bool may_be_said_twice(std::string_view text) {
+  for (const std::string_view change : {"++", "--", "="})
+    if (text.find(change) != text.npos) return false;
+  for (size_t at = text.find('('); at != text.npos; at = text.find('(', at + 1))
+    if (at > 0 && (is_word(text[at - 1]) || text[at - 1] == '>')) return false;
+  return !text.empty();
+}
+
+std::optional<Fix> around_statement(const Frame& frame, std::string_view in_front, std::string_view behind) {
+  if (frame.source.empty() || frame.line <= 0 || shape_of(frame.source).open != 0) return std::nullopt;
+  const std::string line = dedented(frame.source);
+  const auto all = [&](std::string_view statement) { return fmt::format("{}{}\n{}", in_front, statement, behind); };
+  const auto fix = [&](std::string code) { return Fix{std::move(code), std::string(frame.file), frame.line}; };
+  if (line.starts_with("if (")) {
+    const size_t end = behind_bracket(code_of(line), 3);
+    if (end == line.npos || !shape_of(line).is_statement || shape_of(line).braces != 0) return std::nullopt;
+    const std::string_view statement = trimmed(std::string_view(line).substr(end));
+    if (!is_whole_statement(statement)) return std::nullopt;
+    return fix(fmt::format("{} {{\n{}\n}}", line.substr(0, end), all(statement)));
+  }
+  if (!is_whole_statement(line)) return std::nullopt;
+  // What stands above and ends in no statement is the head of this one.
+  const auto lines = lines_of(std::string(frame.file));
+  const size_t above = static_cast<size_t>(frame.line) - 2;
+  const bool alone = frame.line > 1 && above < lines.size() && !shape_of(lines[above]).ends;
+  return fix(alone ? fmt::format("{{\n{}\n}}", all(line)) : all(line));
 }
 
 std::optional<Fix> statement_before(const Frame& frame, const std::string& statement) {

@@ -23,6 +23,12 @@ const Frame* innermost_outside_wrappers(const Event& made);
 bool is_plain_expression(std::string_view text);
 
 // The line with that statement, or `cudaSetDevice(argument);`, in front of it.
+// An expression that a second statement may have, too: it calls nothing, and changes nothing.
+bool may_be_said_twice(std::string_view text);
+
+// The line's statement with others in front of it and behind it, in braces where it is the only one of an `if`.
+std::optional<Fix> around_statement(const Frame& frame, std::string_view in_front, std::string_view behind);
+
 std::optional<Fix> statement_before(const Frame& frame, const std::string& statement);
 std::optional<Fix> set_device_before(const Frame& frame, std::string_view argument);
 

@@ -86,7 +86,7 @@ def repaired(source: str, finding: dict) -> str:
     """With the finding's fix in the line that it names, and in those after it that the fix has as well: a statement may go over several."""
     lines, fix, first = source.splitlines(keepends=True), finding["cause"]["fix"], finding["cause"]["line"] - 1
     kept, end = [line.strip() for line in fix.splitlines()], first + 1
-    while end < len(lines) and lines[end].strip() and lines[end].strip() in kept:
+    while not lines[end - 1].split("//")[0].rstrip().endswith((";", "{", "}")) and end < len(lines) and lines[end].strip() and lines[end].strip() in kept:
         end += 1
     lines[first:end] = [fix + "\n"]
     return "".join(lines)

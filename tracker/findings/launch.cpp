@@ -75,6 +75,7 @@ finding::List<finding::Operand> operands(const MisplacedLaunch& misplaced,
     operand.address = fmt::format("{:#x}", pointer.address);
     operand.mismatched = pointer.device != misplaced.device || (misplaced.access && i == misplaced.accessed);
     if (add_memory(operand, pointer.address, source)) operand.pool.clear();
+    if (frames.empty()) add_reach(operand, misplaced.device, pointer.device, pointer.address, source);
     if (tensors[i]) operand.extent.reset();  // its own size says more than its block's
   }
   return list;

@@ -44,10 +44,12 @@ finding::Operand operand_of(uint16_t position, const std::string& name, const ch
   return operand;
 }
 
-finding::Operand memory_operand(const Pointer& pointer, const std::string& name, const SourceText& source) {
+finding::Operand memory_operand(const Pointer& pointer, const std::string& name, Device user,
+                                const SourceText& source) {
   finding::Operand operand = operand_of(pointer.argument, name, "argument", pointer.device);
   operand.address = fmt::format("{:#x}", pointer.address);
   add_memory(operand, pointer.address, source);
+  if (user.known()) add_reach(operand, user, pointer.device, pointer.address, source);
   return operand;
 }
 
@@ -84,7 +86,8 @@ finding::List<finding::Operand> operands(const MisplacedLibraryCall& misplaced, 
       all.back().created = evidence::creation_of_handle(pointer.address, source);
     } else {
       const std::string unnamed = fmt::format("argument {} of {}", pointer.argument, call.function);
-      all.push_back(memory_operand(pointer, texts.empty() ? unnamed : texts[pointer.argument], source));
+      all.push_back(memory_operand(pointer, texts.empty() ? unnamed : texts[pointer.argument],
+                                   callers.front().is_native() ? misplaced.device : Device(), source));
     }
     all.back().mismatched = !handle_is_mismatched && pointer.device != misplaced.device;
   }

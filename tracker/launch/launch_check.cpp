@@ -10,6 +10,7 @@
 #include "tracker/interface/platform.h"
 #include "tracker/launch/kernels.h"
 #include "tracker/launch/library_check.h"
+#include "tracker/memory/devices_in_use.h"
 #include "tracker/memory/host_memory.h"
 #include "tracker/memory/pointer_tables.h"
 #include "tracker/memory/untracked_memory.h"
@@ -280,6 +281,7 @@ void look_at_all(MisplacedLaunch& misplaced) {
 void check(const events::Launch& launch) {
   if (!launch.kernel || launch.kernel->excused) return;
   const Device here = launch.device >= 0 ? Device::cuda(launch.device) : current_device();
+  memory::devices_in_use::computes(here);
   if (suspicious(launch, here)) slow_path(launch);
 }
 

@@ -2,6 +2,7 @@
 
 #include "tracker/base/thread_state.h"
 #include "tracker/findings/findings.h"
+#include "tracker/memory/devices_in_use.h"
 #include "tracker/memory/library_descriptors.h"
 #include "tracker/memory/library_handles.h"
 #include "tracker/memory/untracked_memory.h"
@@ -85,6 +86,7 @@ events::HandleKnown check(const events::LibraryCall& call) noexcept {
   const Table table;
   if (!table) return events::HandleKnown::yes;
   const Device device = handle->made.device;
+  memory::devices_in_use::computes(device);
   Table::Devices devices = devices_of(call, table);
   if (!Table::has(devices, device)) {
     if (slow_path(call, device)) {

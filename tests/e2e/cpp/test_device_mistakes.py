@@ -19,30 +19,32 @@ PROGRAMS = TOP / "tests/workloads/device_mistakes"
 FOUND = {
     "params_member": ("remote-access", ["p.srcPtr", "p.dstPtr"], "p.srcPtr = make(worker, p.count);"),
     "device_member": ("remote-access", ["data_", "part"], "cudaSetDevice(device_);"),
-    "pointer_table": ("remote-access", ["sums", "device_rows", "device_rows[0]"], "cudaDeviceEnablePeerAccess(loader, 0);"),
+    "pointer_table": ("remote-access", ["sums", "device_rows", "device_rows[0]"], "cudaSetDevice(worker);"),
     "worker_threads": ("wrong-current-device", ["shard.x", "shard.y"], "cudaSetDevice(shard.device);"),
     "blas_handle": ("handle-mismatch", ["context.blas", "a", "b", "c"], "cudaSetDevice(device);"),
-    "mapped_memory": ("wrong-current-device", ["values"], "CUmemAccessDesc opened = {{CU_MEM_LOCATION_TYPE_DEVICE, {reader}}"),
+    "mapped_memory": ("wrong-current-device", ["values"], "cuMemSetAccess(address, bytes, access, 1);  // CAUSE\nCUmemAccessDesc opened = {{CU_MEM_LOCATION_TYPE_DEVICE, {reader}}"),
     "event_stream": ("handle-mismatch", ["done[i]", "streams[i]"], "cudaSetDevice(i);"),
-    "one_way_peer": ("remote-access", ["right", "left"], "cudaDeviceEnablePeerAccess(first, 0);"),
+    "one_way_peer": ("remote-access", ["right", "left"], "cudaDeviceEnablePeerAccess(peer, 0);  // CAUSE\ncudaSetDevice(peer);\ncudaDeviceEnablePeerAccess(device, 0);"),
     "driver_context": ("wrong-current-device", ["values"], "cuCtxSetCurrent(contexts[1]);"),
     "memcpy_peer": ("copy-mismatch", ["src", "dst"], "cudaMemcpyPeerAsync(dst, dst_device, src, src_device, bytes, stream);"),
-    "constant_symbol": ("unset-variable", ["coefficients"], "upload(values);"),
+    "constant_symbol": ("unset-variable", ["coefficients"], "int devices_ = 0, device_before = 0;"),
     "texture": ("remote-access", ["out", "texture"], "cudaSetDevice(device);"),
     "graph_node": ("remote-access", ["output", "input"], "cudaSetDevice(device);"),
     "launch_ex": ("remote-access", ["layer.query", "cosines"], "cudaSetDevice(layer.device);"),
     "pool_memory": ("wrong-current-device", ["buffers[i]"], "cudaMallocAsync(&buffers[i], count * sizeof(float), streams[i]);"),
-    "sparse_descriptor": ("handle-mismatch", ["sparse", "matrix", "vector", "result", "buffer"], "cudaDeviceEnablePeerAccess(0, 0);"),
+    "sparse_descriptor": ("handle-mismatch", ["sparse", "matrix", "vector", "result", "buffer"], "cudaSetDevice(device);"),
+    "ring_peers": ("remote-access", ["buffers_[rank]", "buffers_[rank - 1]"], "if (possible) {\nint opened_from = 0;"),
+    "staged_rows": ("remote-access", ["table", "table[0]"], "cudaSetDevice(device_);"),
+    "buffer_template": ("handle-mismatch", ["blas", "matrix", "input.get()", "result"], "cudaSetDevice(device);\nBuffer"),
+    "filter_threads": ("unset-variable", ["weights"], "int devices = 0, device_before = 0;"),
+    "mapped_arena": ("wrong-current-device", ["values"], "cuMemSetAccess(address_, bytes_, &access, 1);"),
+    "lane_events": ("handle-mismatch", ["lane.done", "lane.stream"], "cudaSetDevice(lane.device);"),
     "device_guard": ("wrong-current-device", ["values"], "cudaSetDevice(previous_);"),
 }
 # Without a mistake.
 GOOD = ["own_entry"]
-# Their fix stands in front of the launch, for want of the line that should have opened the access.
-AT_THE_LAUNCH = ["constant_symbol", "mapped_memory", "one_way_peer", "pointer_table", "sparse_descriptor"]
-# The object's memory has to be on that device, too.
-AT_THE_MEMORY = ["texture"]
 # What only the kernel's own accesses show.
-COMPUTED = ["constant_symbol", "texture"]
+COMPUTED = ["constant_symbol", "filter_threads", "texture"]
 HEADERS = ["cstring", "functional", "thread", "vector", "cuda.h", "cuda_runtime.h", "cublas_v2.h", "cusparse.h"]
 COMMAND = [NVCC, "-std=c++17", "-g", "-w", "-arch=sm_80", "-cudart", "shared", f"-L{BUILD}/simulate"]
 
@@ -112,7 +114,7 @@ def test_found_with_every_name_and_the_line_to_change(findings, name):
     assert [operand["name"] for operand in finding["operands"]] == names
     cause = finding["cause"]
     assert cause["fix"].startswith(fix) and Path(cause["file"]).name == f"{name}.cu"
-    assert cause["line"] == line_of(source, "FOUND" if name in AT_THE_LAUNCH else "cudaMalloc(&in" if name in AT_THE_MEMORY else "CAUSE")
+    assert cause["line"] == line_of(source, "CAUSE")
 
 
 def test_every_printed_fix_compiles_and_leaves_no_finding(findings, tmp_path):

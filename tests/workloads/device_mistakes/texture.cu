@@ -12,7 +12,7 @@ int main() {
   cudaSetDevice(device);
 #endif
   float* in = nullptr;
-  cudaMalloc(&in, width * sizeof(float));
+  cudaMalloc(&in, width * sizeof(float));  // CAUSE
   cudaMemset(in, 0, width * sizeof(float));
   cudaResourceDesc resource = {};
   resource.resType = cudaResourceTypeLinear;
@@ -22,7 +22,7 @@ int main() {
   cudaTextureDesc how = {};
   how.readMode = cudaReadModeElementType;
   cudaTextureObject_t texture = 0;
-  cudaCreateTextureObject(&texture, &resource, &how, nullptr);  // CAUSE
+  cudaCreateTextureObject(&texture, &resource, &how, nullptr);
   cudaSetDevice(device);
   float* out = nullptr;
   cudaMalloc(&out, width * sizeof(float));

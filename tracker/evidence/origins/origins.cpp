@@ -3,7 +3,9 @@
 #include "tracker/base/options.h"
 #include "tracker/base/process_start.h"
 #include "tracker/evidence/origins/native_frames.h"
+#include "tracker/memory/devices_in_use.h"
 #include "tracker/memory/library_handles.h"
+#include "tracker/memory/opened_access.h"
 #include "tracker/memory/ownership.h"
 
 namespace devtrace::evidence {
@@ -96,6 +98,13 @@ bool add_memory(finding::Operand& out, uintptr_t address, const SourceText& sour
   else if (const auto block = memory::provenance::block_at(address))
     out.extent = block->bytes;
   return add_provenance(out, out.device, address, source);
+}
+
+void add_reach(finding::Operand& out, Device user, Device owner, uintptr_t address, const SourceText& source) {
+  if (!user.is_cuda() || !owner.is_cuda() || user == owner) return;
+  out.only_loaded = !memory::devices_in_use::has_computed(owner);
+  if (const auto opened = memory::opened_access::but_not_to(user, owner, address))
+    out.opened = creation(*opened, source);
 }
 
 finding::DeviceChange device_choice(const SourceText& source) {

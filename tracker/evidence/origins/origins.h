@@ -25,6 +25,9 @@ finding::Event creation_of_handle(events::LibraryHandle handle, const SourceText
 // The bytes of the memory around an address, and where it came from. True where a pool gave it out.
 bool add_memory(finding::Operand& out, uintptr_t address, const SourceText& source);
 
+// What a C++ program did so that others reach memory that `user` may not, and whether its owner has computed anything.
+void add_reach(finding::Operand& out, Device user, Device owner, uintptr_t address, const SourceText& source);
+
 // Who last made a device the calling thread's current one.
 finding::DeviceChange device_choice(const SourceText& source);
 

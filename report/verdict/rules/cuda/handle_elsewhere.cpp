@@ -6,6 +6,7 @@
 #include "report/phrasing/cpp_source.h"
 #include "report/verdict/cpp_device.h"
 #include "report/verdict/cpp_line.h"
+#include "report/verdict/cpp_memory.h"
 #include "report/verdict/rules.h"
 #include "report/verdict/source_line.h"
 
@@ -119,17 +120,22 @@ Cause refused(const Evidence& evidence, const Operand& handle) {
   return cause;
 }
 
-Cause memory_elsewhere(const Evidence& evidence, const Operand& handle, const Operand& mismatched) {
-  const std::string where = line_of(mismatched.created);
+// Where the memory has no line of its own that could be another, its peer is all that is left.
+Cause given_elsewhere(const Evidence& evidence, const Operand& handle, const Operand& memory) {
+  const std::string works = fmt::format("{} {} {}, where {} was made{}.", evidence.operation,
+                                        works_on_its_device(evidence) ? "works on" : "was given a handle of",
+                                        handle.device, handle.name, made_where(handle));
+  const bool one = std::ranges::count_if(evidence.operands, [](const Operand& it) { return it.mismatched; }) == 1;
+  if (one && evidence.in_cpp())
+    if (auto cause = memory_elsewhere(evidence, memory, {handle.device, handle.created.choice, works, "library"}))
+      return *cause;
+  const std::string where = line_of(memory.created);
   Cause cause{"memory-of-another-device", Confidence::medium,
-              fmt::format("{} {} {}, where {} was made{}. {} is on {}{}. Without access to its peer the library cannot "
-                          "read it.",
-                          evidence.operation, works_on_its_device(evidence) ? "works on" : "was given a handle of",
-                          handle.device, handle.name, made_where(handle), mismatched.name, mismatched.device,
-                          where.empty() ? "" : fmt::format(", allocated at {}", where)),
+              fmt::format("{} {} is on {}{}. Without access to its peer the library cannot read it.", works,
+                          memory.name, memory.device, where.empty() ? "" : fmt::format(", allocated at {}", where)),
               std::nullopt};
   const Frame* line = innermost_own(evidence.native);
-  if (line && evidence.current_device == handle.device) cause.fix = peer_access_before(*line, mismatched);
+  if (line && evidence.current_device == handle.device) cause.fix = peer_access_before(*line, memory);
   return cause;
 }
 
@@ -147,7 +153,7 @@ std::optional<Cause> handle_elsewhere(const Evidence& evidence) {
   if (has_memory && memory->role == "stream") return event_on_stream(evidence, handle, *memory);
   if (is_odd(handle) && all_there && memory->device != handle.device) return wrong_handle(evidence, handle, *memory);
   if (is_odd(handle)) return refused(evidence, handle);
-  if (has_memory) return memory_elsewhere(evidence, handle, *memory);
+  if (has_memory) return given_elsewhere(evidence, handle, *memory);
   return std::nullopt;
 }
 

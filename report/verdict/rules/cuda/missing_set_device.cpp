@@ -10,6 +10,7 @@
 #include "report/phrasing/signature.h"
 #include "report/verdict/cpp_device.h"
 #include "report/verdict/cpp_line.h"
+#include "report/verdict/cpp_memory.h"
 #include "report/verdict/cpp_origin.h"
 #include "report/verdict/rules.h"
 #include "report/verdict/source_line.h"
@@ -18,36 +19,9 @@
 namespace devtrace::report::verdict::rules {
 namespace {
 
-// "x (cuda:0, allocated at main.cpp:9)".
-std::string with_allocation(const Operand& operand) {
-  const Frame* frame = innermost_own(operand.created.native);
-  const std::string where = at(frame);
-  return where.empty() ? fmt::format("{} ({})", operand.name, operand.device)
-                       : fmt::format("{} ({}, allocated at {})", operand.name, operand.device, where);
-}
-
-std::string chosen_where(const DeviceChoice& choice) {
-  const std::string where = at(innermost_own(choice.native));
-  return where.empty() ? "" : fmt::format(", since {}", where);
-}
-
-// A line of an allocation that others share is of a function that allocates for all of them, and right.
-bool is_shared(const Frame& frame, const Operand& mismatched, const Evidence& evidence) {
-  return std::any_of(evidence.operands.begin(), evidence.operands.end(), [&](const Operand& other) {
-    if (&other == &mismatched || other.device == mismatched.device) return false;
-    return std::any_of(other.created.native.begin(), other.created.native.end(),
-                       [&](const Frame& each) { return each.same_line(frame); });
-  });
-}
-
-// Which device was current when it was allocated means nothing.
-Cause on_the_device_of(const OwnerSaidBy& by, const Operand& mismatched, const Evidence& evidence) {
-  return {"memory-of-another-device", Confidence::medium,
-          fmt::format("{} is there because {} says so, whichever device is current; the kernel runs on {}{}. Other "
-                      "devices reach such memory after {} alone.",
-                      with_allocation(mismatched), by.what, evidence.current_device, chosen_where(evidence.choice),
-                      by.opened_by),
-          std::nullopt};
+MemoryUser kernel_of(const Evidence& evidence) {
+  return {evidence.current_device, evidence.choice,
+          fmt::format("The kernel runs on {}{}.", evidence.current_device, chosen_where(evidence.choice)), "kernel"};
 }
 
 // An allocation that says its device by its stream, beside a launch that says another stream: with that one.
@@ -80,12 +54,15 @@ std::optional<Cause> said_elsewhere(const Evidence& evidence, const Frame* launc
   const Operand& memory = evidence.operands.front();
   const OwnerSaidBy* by = owner_said_by(memory.created.call);
   if (!by || !launch) return std::nullopt;
-  auto fix =
-      by->call == "cuMemMap" ? with_access(*launch, evidence, memory) : with_stream_of(*launch, evidence, memory);
+  auto fix = opened_to_user(memory, kernel_of(evidence));
+  if (!fix)
+    fix = by->call == "cuMemMap" ? with_access(*launch, evidence, memory) : with_stream_of(*launch, evidence, memory);
   if (!fix) return std::nullopt;
-  Cause cause = on_the_device_of(*by, memory, evidence);
-  cause.confidence = Confidence::high;
-  cause.fix = repairing(std::move(fix));
+  Cause cause{"memory-of-another-device", Confidence::high,
+              fmt::format("{} is there because {} says so, whichever device is current. {} Other devices reach such "
+                          "memory after {} alone.",
+                          with_allocation(memory), by->what, kernel_of(evidence).where, by->opened_by),
+              repairing(std::move(fix))};
   return cause;
 }
 
@@ -135,76 +112,12 @@ std::optional<Cause> at_launch(const Evidence& evidence) {
   return cause;
 }
 
-// Two lines of one function call another one for memory, and differ in one argument: the line with the other's.
-std::optional<Fix> as_the_others(const Operand& mismatched, const Evidence& evidence) {
-  const auto& mine = mismatched.created.native;
-  for (const Operand& other : evidence.operands) {
-    if (other.device != evidence.current_device) continue;
-    for (size_t i = 1; i < mine.size(); ++i) {
-      const Frame &line = mine[i], &called = mine[i - 1];
-      if (!line.project || !called.project) continue;
-      const auto same = std::ranges::find_if(other.created.native, [&](const Frame& each) {
-        return each.project && each.same_function(line) && each.line != line.line;
-      });
-      if (same == other.created.native.end() || same == other.created.native.begin()) continue;
-      if (!std::prev(same)->same_function(called)) continue;
-      const std::string name = unqualified_name(called.function);
-      const auto call = report::only_call(line.source, name), others = report::only_call(same->source, name);
-      if (!call || !others || call->arguments.size() != others->arguments.size()) continue;
-      std::vector<size_t> differ;
-      for (size_t at = 0; at < call->arguments.size(); ++at)
-        if (call->arguments[at] != others->arguments[at]) differ.push_back(at);
-      if (differ.size() == 1) return with_argument(line, name, differ[0], others->arguments[differ[0]]);
-    }
-  }
-  return std::nullopt;
-}
-
 // One allocation is where nobody had chosen a device, or where it had been chosen for something else.
 std::optional<Cause> at_allocation(const Evidence& evidence) {
   const auto elsewhere = [&](const Operand& it) { return it.mismatched && it.device != evidence.current_device; };
   if (std::count_if(evidence.operands.begin(), evidence.operands.end(), elsewhere) != 1) return std::nullopt;
-  const Operand& mismatched = *std::find_if(evidence.operands.begin(), evidence.operands.end(), elsewhere);
-  const DeviceChoice& then = mismatched.created.choice;
-  const auto own_line = [&](const Frame& frame) { return frame.project && !is_shared(frame, mismatched, evidence); };
-  const auto line = std::ranges::find_if(mismatched.created.native, own_line);
-  if (mismatched.on_cpu() || mismatched.created.native.empty() || !(then.by_default || !then.device.empty()))
-    return std::nullopt;
-  const std::string current = then.by_default ? "cuda:0" : then.device;
-  if (const OwnerSaidBy* by = owner_said_by(mismatched.created.call); by && current != mismatched.device)
-    return on_the_device_of(*by, mismatched, evidence);
-  if (then.by_default) {
-    const auto here = std::find_if(evidence.operands.begin(), evidence.operands.end(),
-                                   [&](const Operand& it) { return it.device == evidence.current_device; });
-    const bool said = here != evidence.operands.end() && here->created.choice.device == evidence.current_device;
-    const auto& native = mismatched.created.native;
-    const auto chosen_as = [&](const DeviceChoice& choice, const Frame* otherwise) {
-      return choose_before(native, {evidence.current_device, choice, &then}, otherwise, own_line);
-    };
-    Cause cause{
-        "missing-set-device", Confidence::high,
-        fmt::format("{} is there because its thread had chosen no device: that is the first one. The kernel runs on "
-                    "{}{}.",
-                    with_allocation(mismatched), evidence.current_device, chosen_where(evidence.choice)),
-        std::nullopt};
-    if (line == native.end()) return cause;
-    if (said) cause.fix = repairing(chosen_as(here->created.choice, nullptr));
-    if (!cause.fix) cause.fix = repairing(chosen_as(evidence.choice, &*line));
-    return cause;
-  }
-  const Frame* launch = innermost_own(evidence.native);
-  Cause cause{
-      "memory-of-another-device", Confidence::medium,
-      fmt::format("{} was allocated while {} was current{}; the kernel runs on {}{}. Without access to its peer "
-                  "the kernel cannot read it.",
-                  with_allocation(mismatched), then.device, chosen_where(then), evidence.current_device,
-                  chosen_where(evidence.choice)),
-      std::nullopt};
-  if (auto fix = as_the_others(mismatched, evidence))
-    cause.fix = repairing(std::move(fix));
-  else if (launch)
-    cause.fix = peer_access_before(*launch, mismatched);
-  return cause;
+  return memory_elsewhere(evidence, *std::find_if(evidence.operands.begin(), evidence.operands.end(), elsewhere),
+                          kernel_of(evidence));
 }
 
 }  // namespace
