@@ -62,6 +62,7 @@ struct Grid {
 
   void along(int dimension, bool inverse) {
     const int64_t n = sizes[static_cast<size_t>(dimension)];
+    if (n == 1) return;  // one number is its own transform, of which Eigen's ends in a fault
     int64_t inner = 1;
     for (int d = dimension + 1; d < rank; ++d) inner *= sizes[static_cast<size_t>(d)];
     const int64_t outer = static_cast<int64_t>(values.size()) / (n * inner);

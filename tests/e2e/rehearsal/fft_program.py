@@ -63,7 +63,7 @@ def on_two_devices(shape):
 for shape in ((16,), (6, 8)):
     on_two_devices(shape)
 
-SHAPES = [(8,), (12,), (7,), (97,), (4, 6), (5, 9), (2, 3, 4), (3, 4, 5)]
+SHAPES = [(1,), (8,), (12,), (7,), (97,), (1, 6), (4, 1), (4, 6), (5, 9), (2, 3, 4), (3, 4, 5)]
 for shape in SHAPES:
     axes, many = tuple(range(-len(shape), 0)), f"cufftPlan{len(shape)}d"
     half = (*shape[:-1], shape[-1] // 2 + 1)
