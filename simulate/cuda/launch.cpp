@@ -12,6 +12,7 @@
 #include "simulate/common/uncomputed_part.h"
 #include "simulate/cuda/api.h"
 #include "simulate/model/asynchronous/schedule.h"
+#include "simulate/model/kernels/computed.h"
 #include "simulate/model/kernels/faulty_access.h"
 #include "simulate/model/kernels/module.h"
 #include "simulate/model/kernels/stand_ins.h"
@@ -53,7 +54,7 @@ CUresult check_shape(const Function& f, const Shape& s) {
   if (s.grid[0] > 0x7fffffffu || s.grid[1] > 65535 || s.grid[2] > 65535) return CUDA_ERROR_INVALID_VALUE;
   if (s.block[0] > 1024 || s.block[1] > 1024 || s.block[2] > 64) return CUDA_ERROR_INVALID_VALUE;
   unsigned threads = s.block[0] * s.block[1] * s.block[2];
-  int most = f.facts ? f.facts->max_threads : 1024;
+  int most = simulate::max_threads(f);
   if (threads > static_cast<unsigned>(most))
     return threads > 1024 ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
   size_t shared = s.shared + static_cast<size_t>(f.facts ? f.facts->static_shared : 0);

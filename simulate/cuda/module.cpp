@@ -8,6 +8,7 @@
 
 #include "simulate/cuda/api.h"
 #include "simulate/model/asynchronous/schedule.h"
+#include "simulate/model/kernels/computed.h"
 
 namespace {
 
@@ -59,7 +60,7 @@ CUresult function_attribute(const Function& f, int attribute, int* value) {
   int own = gpu_model.architecture();
   switch (attribute) {
     case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
-      *value = facts.max_threads;
+      *value = simulate::max_threads(f);
       break;
     case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
       *value = facts.static_shared;
@@ -74,7 +75,11 @@ CUresult function_attribute(const Function& f, int attribute, int* value) {
       *value = facts.registers;
       break;
     case CU_FUNC_ATTRIBUTE_PTX_VERSION:
-      *value = facts.ptx ? facts.ptx : facts.architecture ? facts.architecture : own;
+      // Who asks chooses by it what the kernel was compiled with: CUB the elements a block takes.
+      if (const auto by = simulate::computed_by(f))
+        *value = by->architecture;
+      else
+        *value = facts.ptx ? facts.ptx : facts.architecture ? facts.architecture : own;
       break;
     case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
       *value = facts.architecture ? facts.architecture : own;
@@ -131,7 +136,7 @@ CUresult variable(Container* container, const char* name, CUdeviceptr* address, 
 // Blocks of `threads` with `shared` dynamic bytes that fit a multiprocessor at once.
 int blocks_per_multiprocessor(const Function& f, int threads, size_t shared) {
   const simulate::GpuModel& gpu_model = *simulate::settings().gpu_model;
-  if (threads <= 0 || threads > (f.facts ? f.facts->max_threads : 1024)) return 0;
+  if (threads <= 0 || threads > simulate::max_threads(f)) return 0;
   int warps = (threads + 31) / 32;
   int blocks = std::min(gpu_model.blocks_per_multiprocessor, gpu_model.threads_per_multiprocessor / (warps * 32));
   int registers = f.facts ? f.facts->registers : 32;

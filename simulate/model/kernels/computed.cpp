@@ -136,6 +136,18 @@ bool may_compute(const Operation& op, const Function& f) {
   return program && has_entry(*program, f.name);
 }
 
+std::optional<ComputedBy> computed_by(const Function& f) {
+  const kernels::Program* const program = f.container ? program_of(*f.container) : nullptr;
+  if (!program || !has_entry(*program, f.name)) return std::nullopt;
+  const ptx::Function& entry = program->module.functions[program->functions.at(f.name)];
+  return ComputedBy{program->module.architecture, entry.max_threads};
+}
+
+int max_threads(const Function& f) {
+  if (const auto by = computed_by(f)) return by->max_threads;
+  return f.facts ? f.facts->max_threads : 1024;
+}
+
 std::string why_not_computed(const Function& f) {
   return f.container ? f.container->not_computed_because : "";
 }

@@ -1,6 +1,8 @@
 // Launches whose effect is computed, by the PTX that the kernel's image has.
 #pragma once
 
+#include <optional>
+
 #include "simulate/model/kernels/module.h"
 #include "simulate/model/operation.h"
 
@@ -16,6 +18,17 @@ bool may_compute(const Operation& operation, const Function& f);
 // Does what the kernel does. An access that its device may not make, a trap or a failed assertion becomes the context's
 // error, and a line. False: not computed after all, and why is kept for the list at exit.
 bool compute_kernel(const Operation& operation, const Function& f);
+
+// By which PTX the kernel is computed: null: nobody computes it. Machine code for another device was compiled with
+// other bounds.
+struct ComputedBy {
+  int architecture;  // 90 for sm_90
+  int max_threads;   // a block
+};
+std::optional<ComputedBy> computed_by(const Function& f);
+
+// Threads that a block of it may have.
+int max_threads(const Function& f);
 
 // Why nobody computes the kernel, as far as there is something to do or to know: "" where its image has no PTX.
 std::string why_not_computed(const Function& f);
