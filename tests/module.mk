@@ -62,7 +62,7 @@ $(UNIT_OBJECTS_interpose) $(UNIT_OBJECTS_cupti-tracer): | setup-python
 
 # The device model's own tests, linked with the stub libraries.
 $(call unit_test,simulate,tests/unit/simulate,,-isystem $$(CUDA_INCLUDE) -isystem $$(CUDA_WHEEL_LIBRARIES)/nccl/include,$$(STUBS_RPATH))
-$(BUILD)/tests/simulate: $(addprefix $(BUILD)/obj/simulate/,curand/engines.o model/kernels/signature.o model/memory/host_memory.o nccl/exchange.o nccl/reduction.o nccl/region.o settings/option_parsing.o settings/wanted_values.o values/not_computed.o values/older_pytorch.o values/uncomputed.o) $(IN_SIMULATE)
+$(BUILD)/tests/simulate: $(addprefix $(BUILD)/obj/simulate/,curand/engines.o model/kernels/signature.o model/memory/host_memory.o nccl/exchange.o nccl/reduction.o nccl/region.o settings/option_parsing.o settings/wanted_values.o values/large.o values/not_computed.o values/older_pytorch.o values/uncomputed.o) $(IN_SIMULATE)
 $(UNIT_OBJECTS_simulate): | setup-python
 
 $(call unit_test,kernels,tests/unit/simulate/kernels,simulate/kernels,-O1,-lgtest_main)

@@ -35,7 +35,7 @@ std::string seed(std::string& text) {
 }
 
 std::string which_values(std::string& text) {
-  if (text != "python" && text != "0" && simulate::read_values(text.c_str())) return {};
+  if (text != "python" && text != "0" && text != "auto" && simulate::read_values(text.c_str())) return {};
   return fmt::format("'{}' is neither all, small, small:SIZE like small:64MiB, nor none", text);
 }
 
@@ -75,10 +75,12 @@ void RehearseOptions::declare_devices(CLI::App& app) {
   app.add_option("--cuda", cuda, "version of the simulated libraries, 12 or 13 [the program's own]")
       ->type_name("MAJOR")
       ->check(CLI::IsMember({12, 13}));
-  CLI::Option* const which = app.add_option("--values", values,
-                                            "which results are computed: all; small: those of tensors below 16MiB (or "
-                                            "small:SIZE), and masks and indices, the rest takes no memory of the host, "
-                                            "for models larger than it; none [all]");
+  CLI::Option* const which =
+      app.add_option("--values", values,
+                     "which results are computed: all; small: those of tensors below 16MiB (or "
+                     "small:SIZE), and masks and indices, the rest takes no memory of the host, "
+                     "for models larger than it; none [all, and small from where the host has no room "
+                     "for all]");
   which->type_name("WHICH")->check(CLI::Validator(which_values, ""));
   app.add_flag("--no-values", no_values,
                "only record kernels; results are left as they lie in memory (for measuring costs)")
@@ -146,7 +148,7 @@ Launch RehearseOptions::on_simulated_devices(Launch what) const {
   set("DEVTRACE_SIM_MEMORY", memory);
   set("DEVTRACE_SIM_PEER", peer);
   set("DEVTRACE_SIM_ASYNC", async);
-  set("DEVTRACE_SIM_VALUES", computes() ? values : "0");
+  set("DEVTRACE_SIM_VALUES", !computes() ? "0" : values.empty() && poison ? "all" : values);
   what.computes = computes();
   if (keep_going) set("DEVTRACE_SIM_KEEP_GOING", "1");
   if (strict) set("DEVTRACE_SIM_STRICT", "1");

@@ -44,12 +44,13 @@ std::optional<size_t> read_memory(const char* text) {
 std::optional<WantedValues> read_values(const char* text) {
   constexpr std::string_view kSmall = "small:";
   const std::string_view value = text;
-  if (value == "all" || value == "python") return WantedValues{};
-  if (value == "none" || value == "0") return WantedValues{ValuesPolicy::none};
-  if (value == "small") return WantedValues{ValuesPolicy::small};
+  if (value == "auto") return WantedValues{};
+  if (value == "all" || value == "python") return WantedValues{ValuesPolicy::all, true};
+  if (value == "none" || value == "0") return WantedValues{ValuesPolicy::none, true};
+  if (value == "small") return WantedValues{ValuesPolicy::small, true};
   if (!value.starts_with(kSmall)) return std::nullopt;
   const std::optional<size_t> large = read_size(text + kSmall.size(), 1, kMostMemory);
-  return large ? std::optional(WantedValues{ValuesPolicy::small, *large}) : std::nullopt;
+  return large ? std::optional(WantedValues{ValuesPolicy::small, true, *large}) : std::nullopt;
 }
 
 Peers all_peers() {

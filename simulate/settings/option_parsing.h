@@ -23,10 +23,11 @@ enum class ValuesPolicy : uint8_t {
 };
 struct WantedValues {
   ValuesPolicy policy = ValuesPolicy::all;
+  bool asked = false;               // else large tensors are left once the host has no room for more
   size_t large = size_t{16} << 20;  // bytes; small: tensors from this size on are not computed
 };
-// "all", "none", "small", "small:64MiB", and what DEVTRACE_SIM_VALUES says besides: "0" for none, "python" for all by
-// way of Python; std::nullopt: none of these.
+// "all", "none", "small", "small:64MiB"; std::nullopt: none of these. DEVTRACE_SIM_VALUES says besides: "0" for none,
+// "python" for all by way of Python, "auto" for what holds when nobody has asked.
 std::optional<WantedValues> read_values(const char* text);
 
 // Bit j of entry i: device i can reach j's memory.

@@ -11,7 +11,7 @@ const WantedValues& wanted_values() {
     const std::optional<WantedValues> found = text && *text ? read_values(text) : WantedValues{};
     if (!found)
       std::fprintf(stderr,
-                   "devtrace: DEVTRACE_SIM_VALUES=%s: not all, none, small or small:SIZE; all values are computed\n",
+                   "devtrace: DEVTRACE_SIM_VALUES=%s: not all, none, small or small:SIZE; as if nothing was said\n",
                    text);
     return found.value_or(WantedValues{});
   }();

@@ -6,7 +6,7 @@
 
 namespace devtrace::simulate {
 
-// DEVTRACE_SIM_VALUES, read once. A bad value is one line on stderr, and all are computed.
+// DEVTRACE_SIM_VALUES, read once. A bad value is one line on stderr, and as if it was not set.
 const WantedValues& wanted_values();
 
 }  // namespace devtrace::simulate

@@ -1,4 +1,5 @@
 // What the kernels of torch/ are told of memory that nobody computed.
+#include "simulate/values/large.h"
 #include "simulate/values/uncomputed.h"
 #include "simulate/values/unknown.h"
 
@@ -11,7 +12,10 @@ devtrace_sim_uncomputed() {
       [](uintptr_t begin, size_t size, Source source) { uncomputed().mark(begin, size, source); },
       [](uintptr_t begin, size_t size) { uncomputed().clear(begin, size); },
       set_block_of,
-      large_from(),
+      [] {
+        kernels_follow_unknown();
+        return &large_bytes();
+      }(),
       unknown_source(),
       unknown_is_left,
       [] { unknown_is_read(true); },

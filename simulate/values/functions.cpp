@@ -4,6 +4,7 @@
 
 #include "simulate/values/asynchronous.h"
 #include "simulate/values/interpreter.h"
+#include "simulate/values/large.h"
 #include "simulate/values/uncomputed.h"
 #include "simulate/values/unwatched.h"
 #include "simulate/values/values.h"
@@ -129,6 +130,12 @@ PyObject* truth(bool value) {
   return new_reference(none()).release();
 }
 
+// code_is_compiled(): torch.compile's, which is computed as a whole.
+PyObject* code_is_compiled(PyObject*, PyObject*, PyObject*) {
+  values::code_is_compiled();
+  return new_reference(none()).release();
+}
+
 // any_uncomputed()
 PyObject* any_uncomputed(PyObject*, PyObject*, PyObject*) {
   return truth(values::any_uncomputed());
@@ -175,6 +182,7 @@ python::PyMethodDef g_functions[] = {
     {"around", python::as_method(around), kMethod, nullptr},
     {"give_up", python::as_method(give_up), kMethod, nullptr},
     {"unwatched", python::as_method(unwatched), kMethod, nullptr},
+    {"code_is_compiled", python::as_method(code_is_compiled), kMethod, nullptr},
     {"any_uncomputed", python::as_method(any_uncomputed), kMethod, nullptr},
     {"follow_uncomputed", python::as_method(follow_uncomputed), kMethod, nullptr},
     {"mark_uncomputed", python::as_method(mark_uncomputed), kMethod, nullptr},

@@ -95,7 +95,7 @@ struct UncomputedForTorch {
   void (*clear)(uintptr_t begin, size_t size);
   void (*set_block_of)(BlockOf function);
   // --values small, see unknown.h.
-  size_t large_from;
+  const std::atomic<size_t>* large_from;
   Source unknown;
   void (*left)();
   void (*read)();

@@ -10,7 +10,7 @@
 #include <mutex>
 #include <string>
 
-#include "simulate/settings/wanted_values.h"
+#include "simulate/values/large.h"
 
 namespace devtrace::simulate::values {
 namespace {
@@ -65,11 +65,6 @@ bool is_too_often(const std::string& line) {
 
 }  // namespace
 
-size_t large_from() {
-  const WantedValues& wanted = wanted_values();
-  return wanted.policy == ValuesPolicy::small ? wanted.large : SIZE_MAX;
-}
-
 Source unknown_source() {
   static const Source source = source_named("what --values small leaves");
   return source;
@@ -77,6 +72,12 @@ Source unknown_source() {
 
 void unknown_is_left() {
   if (g_left.fetch_add(1, std::memory_order_relaxed)) return;
+  if (const std::string* const why = why_large_is_left())
+    std::fprintf(stderr,
+                 "devtrace: %sthe host has no room for all values: %s. From here on tensors of %zu MiB or more are not "
+                 "computed and take none of it, as with --values small, which is quicker from the start (--values all: "
+                 "all are computed, or the program ends)\n",
+                 at(program_line(true)).c_str(), why->c_str(), large_from() >> 20);
   g_pid = getpid();
   std::atexit(say_left);
 }

@@ -2,14 +2,9 @@
 // computed, it is made zero, and whole numbers that depend on it are computed or chosen.
 #pragma once
 
-#include <cstddef>
-
 #include "simulate/values/uncomputed.h"
 
 namespace devtrace::simulate::values {
-
-// Tensors of floating point from this size in bytes on are not computed; SIZE_MAX: all are.
-size_t large_from();
 
 // Who should have written it.
 Source unknown_source();

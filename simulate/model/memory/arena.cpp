@@ -127,7 +127,7 @@ uintptr_t Arena::allocate(size_t size) {
   if (used_ + size > capacity_ || !host_gives(size, host_use)) return 0;
   size_t offset = large_.take(size, kChunk);
   if (offset == SIZE_MAX || !claim_chunks(offset, size)) return 0;
-  if (size >= large_block()) large_blocks_ += size;
+  of_size(size) += size;
   return base_ + offset;
 }
 
@@ -148,7 +148,7 @@ void Arena::release(uintptr_t address, size_t size) {
   size = round_up(size, kChunk);
   drop_chunks(offset, size);
   large_.add(offset, size);
-  if (size >= large_block()) large_blocks_ -= size;
+  of_size(size) -= size;
 }
 
 void Arena::clear(uintptr_t address, size_t size) {
@@ -176,6 +176,13 @@ void Arena::release_physical(size_t offset, size_t size) {
   fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset), static_cast<off_t>(size));
   physical_.add(offset, size);
   used_ -= size;
+}
+
+size_t Arena::in_large_blocks() const {
+  size_t all = 0;
+  for (size_t bits = static_cast<size_t>(std::bit_width(large_block() - 1)) + 1; bits < blocks_.size(); ++bits)
+    all += blocks_[bits];
+  return all;
 }
 
 size_t Arena::touched() const {

@@ -1,7 +1,9 @@
 // Device memory: host memory at addresses whose device is one comparison away.
 #pragma once
 
+#include <array>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -49,7 +51,8 @@ class Arena {
   uintptr_t base() const { return base_; }
   size_t capacity() const { return capacity_; }
   size_t used() const { return used_; }
-  size_t in_large_blocks() const { return large_blocks_; }
+  // In blocks of large_block() or more, as that is now; it is a power of two.
+  size_t in_large_blocks() const;
   // Makes these bytes zero, as fresh ones are: whole pages are given back to the host.
   void clear(uintptr_t address, size_t size);
   // Bytes that the host has behind it by now.
@@ -64,7 +67,9 @@ class Arena {
   uintptr_t base_ = 0;
   size_t capacity_ = 0;
   std::atomic<size_t> used_{0};  // whole chunks
-  std::atomic<size_t> large_blocks_{0};
+  // By the bits of a block's size: bytes.
+  std::array<std::atomic<size_t>, 64> blocks_{};
+  std::atomic<size_t>& of_size(size_t size) { return blocks_[static_cast<size_t>(std::bit_width(size))]; }
   int file_ = -1;
   Ranges large_;     // chunks
   Ranges small_;     // inside the chunks given to small allocations

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -12,6 +13,7 @@
 
 #include "simulate/settings/option_parsing.h"
 #include "simulate/settings/wanted_values.h"
+#include "simulate/values/large.h"
 
 namespace devtrace::simulate {
 namespace {
@@ -94,7 +96,7 @@ std::string readable(size_t bytes) {
 }
 
 bool all_are_computed() {
-  return wanted_values().policy == ValuesPolicy::all;
+  return wanted_values().policy == ValuesPolicy::all && values::large_from() == SIZE_MAX;
 }
 
 // A block that the host could not fill is given all the same, and counts as what is written to it. Should the host get
@@ -110,6 +112,18 @@ void say_large_block(size_t size, size_t left) {
                readable(size).c_str(), readable(left).c_str());
 }
 
+// What is kept for small tensors when large ones are left: those are computed on.
+size_t kept_for_small(size_t has) {
+  return std::min(has / 16, size_t{1} << 30);
+}
+
+// Too much for the host, or close to it, where no pool is asked for: those take what is written to.
+bool leaves_large(size_t size, size_t left, size_t has) {
+  if (!all_are_computed() || size >= large_block()) return false;
+  if (size <= left && (size < wanted_values().large || left - size >= kept_for_small(has))) return false;
+  return values::leave_large_from_now(readable(size) + " more were asked for, and " + readable(left) + " are left");
+}
+
 // What was asked for as the host's memory; nothing: the host is asked.
 const std::optional<size_t>& asked_for() {
   static const std::optional<size_t> value = [] {
@@ -122,6 +136,13 @@ const std::optional<size_t>& asked_for() {
   return value;
 }
 
+// Of what the host has, beside what devices have been given.
+size_t left_of(size_t has, const HostUse& use) {
+  const size_t untouched = use.given - std::min(use.given, use.touched + use.large);
+  const size_t asked = all_are_computed() ? use.given : use.touched + untouched;
+  return has - std::min(has, asked_for() ? asked : untouched + kForTheHost);
+}
+
 }  // namespace
 
 std::optional<size_t> host_available(const std::string& root) {
@@ -131,14 +152,9 @@ std::optional<size_t> host_available(const std::string& root) {
 }
 
 size_t large_block() {
-  switch (wanted_values().policy) {
-    case ValuesPolicy::none:
-      return size_t{2} << 20;
-    case ValuesPolicy::small:
-      return std::max(wanted_values().large, WantedValues{}.large);
-    default:
-      return size_t{4} << 30;
-  }
+  if (wanted_values().policy == ValuesPolicy::none) return size_t{2} << 20;
+  if (all_are_computed()) return size_t{4} << 30;
+  return std::bit_ceil(std::max(values::large_from(), WantedValues{}.large));
 }
 
 bool host_gives(size_t size, const std::function<HostUse()>& in_use) {
@@ -148,10 +164,8 @@ bool host_gives(size_t size, const std::function<HostUse()>& in_use) {
     if (budget.compare_exchange_weak(now, now - size)) return true;
   const std::optional<size_t> has = asked_for() ? asked_for() : host_available();
   if (!has) return true;
-  const HostUse use = in_use();
-  const size_t untouched = use.given - std::min(use.given, use.touched + use.large);
-  const size_t asked = all_are_computed() ? use.given : use.touched + untouched;
-  const size_t kept = asked_for() ? asked : untouched + kForTheHost, left = *has - std::min(*has, kept);
+  size_t left = left_of(*has, in_use());
+  if (leaves_large(size, left, *has)) left = left_of(*has, in_use());
   budget = size <= left && !asked_for() ? (left - size) / 16 : 0;
   if (size <= left) return true;
   if (size >= large_block() && left && (!asked_for() || !all_are_computed())) {

@@ -9,7 +9,7 @@ import os
 
 
 def install(
-    wrap, not_computed, within, wait, keep_kernel, with_keys, defer, around, give_up, unwatched, any_uncomputed, follow_uncomputed, mark_uncomputed
+    wrap, not_computed, within, wait, keep_kernel, with_keys, defer, around, give_up, unwatched, any_uncomputed, follow_uncomputed, mark_uncomputed, code_is_compiled
 ):
     """What install.cpp offers: see there. Returns what it calls when Triton is imported, and when operators were registered."""
     import torch
@@ -31,7 +31,7 @@ def install(
 
         way = "most of them in C++" if native.started() else "all by way of Python"
         print(f"devtrace: values of {registration.installed} operators are computed, {way}", file=sys.stderr)
-    compiled_graphs.install(around, unwatched)
+    compiled_graphs.install(around, unwatched, code_is_compiled)
     deferred.install(defer, give_up, unwatched)
 
     tvm_functions.install()

@@ -15,14 +15,14 @@ from . import graphs, imported, memory, uncomputed, wider
 
 Tensor = torch.Tensor
 CPU = torch.device("cpu")
-_around = _unwatched = None  # set by install
+_around = _unwatched = _compiled = None  # set by install
 _compiling = []  # the graph that Inductor has been given last
 
 
-def install(around, unwatched):
+def install(around, unwatched, code_is_compiled):
     """Whoever calls Inductor: torch.compile, standalone_compile, or what loads what one of them has saved."""
-    global _around, _unwatched
-    _around, _unwatched = around, unwatched
+    global _around, _unwatched, _compiled
+    _around, _unwatched, _compiled = around, unwatched, code_is_compiled
     imported.change({
         "torch._inductor.output_code": compute_what_is_called,
         "torch._inductor.compile_fx": keep_what_is_compiled,
@@ -77,6 +77,7 @@ def unpickled(kept):
 
 def keep_what_is_compiled(compile_fx):
     def before(gm, *args, **kwargs):
+        _compiled()
         _compiling[:] = [Kept(torch.fx.GraphModule(gm, copy.deepcopy(gm.graph)))]  # what follows changes it
         return _compiling[0]
 

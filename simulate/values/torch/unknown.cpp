@@ -26,7 +26,7 @@ constexpr size_t kLargeWhole = size_t{16} << 20;  // bytes; whole numbers below 
 
 size_t large_from() {
   const UncomputedForTorch* const known = uncomputed_memory();
-  return known ? known->large_from : SIZE_MAX;
+  return known ? known->large_from->load(std::memory_order_relaxed) : SIZE_MAX;
 }
 
 bool is_whole(const at::Tensor& tensor) {

@@ -354,7 +354,7 @@ print(torch.ones(1 << 20, device="cuda:1").sum().item())
 
 
 def test_the_host_s_memory_bounds_all_devices_together(rehearse):
-    outcome = rehearse(FILL, trace=False, env={"DEVTRACE_SIM_HOST_MEMORY": "1GiB"})
+    outcome = rehearse(FILL, trace=False, env={"DEVTRACE_SIM_HOST_MEMORY": "1GiB", "DEVTRACE_SIM_VALUES": "all"})
     assert outcome.code == 0, outcome.err
     filled, text = outcome.out.splitlines()[0].split()
     assert 10 <= int(filled) <= 16 and text == "True"
@@ -381,7 +381,7 @@ def test_more_than_the_host_has_is_refused_by_what_it_says(rehearse):
         except torch.OutOfMemoryError:
             print("refused")
         """,
-        trace=False, env={"DEVTRACE_SIM_MEMORY": "1024GiB"},
+        trace=False, env={"DEVTRACE_SIM_MEMORY": "1024GiB", "DEVTRACE_SIM_VALUES": "all"},
     )  # fmt: skip
     assert outcome.out == "refused\n" and outcome.err.count("the host is full, not the simulated device") == 1, outcome.err
 

@@ -133,6 +133,40 @@ def test_memory_that_nobody_touches_is_not_the_host_s(small):
     assert "the host is full" not in outcome.err and "a block of" not in outcome.err, outcome.err
 
 
+EXCEEDS = """
+import torch
+small = torch.arange(100.0, device="cuda:0")
+kept = [torch.full((16 << 20,), 2.0, device="cuda:0") for _ in range(60)]  # of 64 MiB
+print(len(kept), kept[0][:3].sum().item(), kept[-1][:3].sum().item(), (small * 2).sum().item())
+try:
+    more = [torch.empty(16 << 20, device="cuda:0") for _ in range(5)]
+except torch.OutOfMemoryError as error:
+    print(str(error)[:48])
+"""
+
+
+def exceeds(folder, *options, program=EXCEEDS):
+    (folder / "program.py").write_text(program)
+    command = [DEVTRACE, "rehearse", "--memory", "4GiB", *options, "--", sys.executable, "program.py"]
+    return execute(command, folder, environment(None, {"DEVTRACE_SIM_HOST_MEMORY": "1GiB"}))
+
+
+def test_what_the_host_has_no_room_for_is_left_from_there_on(tmp_path):
+    """What was computed stays, small tensors are computed on, and the device's end is where the device is full."""
+    outcome = exceeds(tmp_path)
+    assert outcome.out == "60 6.0 0.0 9900.0\nCUDA out of memory. Tried to allocate 64.00 MiB.\n", outcome.out + outcome.err
+    said = [line for line in outcome.err.splitlines() if "the host has no room for all values" in line]
+    assert len(said) == 1 and "program.py:4: the host has no room for all values: 64 MiB more were asked for" in said[0], outcome.err
+    assert "tensors of 16 MiB or more" in said[0] and "--values all" in said[0] and "the host is full" not in outcome.err
+
+
+def test_all_values_are_kept_to_by_who_asks_for_them(tmp_path):
+    for options in (("--values", "all"), ("--poison",)):
+        outcome = exceeds(tmp_path, *options)
+        assert outcome.code == 1 and "OutOfMemoryError" in outcome.err and "the host is full, not the simulated device" in outcome.err, outcome.err
+        assert "has no room for all values" not in outcome.err
+
+
 LOADED = """
 import json, resource, struct
 import torch

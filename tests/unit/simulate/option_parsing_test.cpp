@@ -10,6 +10,8 @@ TEST(OptionParsing, WhichValuesAreComputed) {
   for (const char* all : {"all", "python"}) EXPECT_EQ(read_values(all)->policy, ValuesPolicy::all) << all;
   for (const char* none : {"none", "0"}) EXPECT_EQ(read_values(none)->policy, ValuesPolicy::none) << none;
   EXPECT_EQ(read_values("small")->policy, ValuesPolicy::small);
+  EXPECT_TRUE(read_values("all")->asked && read_values("small")->asked && read_values("small:4KiB")->asked);
+  EXPECT_FALSE(WantedValues{}.asked || read_values("auto")->asked);
   EXPECT_EQ(read_values("small")->large, size_t{16} << 20);
   EXPECT_EQ(read_values("small:4KiB")->large, size_t{4096});
   EXPECT_EQ(read_values("small:1")->large, size_t{1});
