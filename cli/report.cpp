@@ -16,6 +16,7 @@
 #include "report/html/html.h"
 #include "report/log/fingerprint.h"
 #include "report/log/redact.h"
+#include "report/placement/memory_use.h"
 #include "report/placement/placement.h"
 #include "report/record/json_access.h"
 #include "report/record/log_reader.h"
@@ -51,6 +52,7 @@ Json completed(const Json& process, Json finding) {
 struct Whole {
   report::Traffic traffic;
   report::Placement placement;
+  report::MemoryUse memory;
   Json end = Json::object();
   report::FirstFindings first;
 };
@@ -88,7 +90,9 @@ const Format kFormats[] = {
      nothing_else,
      [](const Json& process, const Whole& whole) {
        return after(with_newline(whole.first.left_out()),
-                    after(after(report::traffic_text(process, whole.traffic), report::placement_text(whole.placement)),
+                    after(after(report::traffic_text(process, whole.traffic),
+                                after(report::placement_text(whole.placement),
+                                      report::memory_text(process, whole.memory, whole.placement))),
                           report::process_text(process, whole.end)));
      }},
     {"html", report::html_head, report::html_finding,
@@ -196,11 +200,13 @@ uint64_t write_log(const fs::path& log, Shown& shown, const std::vector<Sink>& s
             process = shown.process();
             whole.traffic.begin_anew();
             whole.placement.begin_anew();
+            whole.memory.begin_anew();
             ids.clear();
           }
           if (kind == "count" && !all && !ids.contains(report::integer(record, "id").value_or(0))) return;
           if (kind == "traffic") whole.traffic.take(record);
           if (kind == "placement") whole.placement.take(record);
+          if (kind == "memory" || kind == "out_of_memory") whole.memory.take(record);
           if (kind == "end") whole.end = record;
           for (const Sink& sink : sinks) sink.output.write(sink.format.other(process, record));
         }

@@ -27,6 +27,7 @@
 #include "tracker/memory/pooled_memory.h"
 #include "tracker/memory/provenance.h"
 #include "tracker/memory/untracked_memory.h"
+#include "tracker/placement/memory_use.h"
 #include "tracker/placement/placement.h"
 #include "tracker/ranks/ranks.h"
 
@@ -57,6 +58,9 @@ memory::CopyEnds ends_of(const Copy& copy) {
   return memory::ends_of(copy);
 }
 
+// The stack of the block that this thread was given last: what the allocator says next is of it.
+thread_local constinit stacks::StackId last_given = 0;
+
 }  // namespace
 
 bool wants_blocks() {
@@ -65,7 +69,7 @@ bool wants_blocks() {
 
 void block_given(const void* address, size_t bytes, Device device) {
   if (!address || thread_state::inside() || !options().provenance) return;
-  memory::provenance::given(number(address), bytes, device);
+  last_given = memory::provenance::given(number(address), bytes, device);
 }
 
 void block_taken(const void* address) {
@@ -84,7 +88,7 @@ void pool_object_gone(const void* object) {
 }
 
 void torch_has(Device device, size_t tensors, size_t reserved) {
-  memory::live_memory::torch_has(device, tensors, reserved);
+  memory::live_memory::torch_has(device, tensors, reserved, last_given);
 }
 
 void allocated(const void* address, size_t bytes, Device device, MemoryKind memory) {
@@ -341,7 +345,12 @@ void device_changed(int ordinal) {
 }
 
 void refused(const Refused& refusal) {
-  if (!thread_state::inside()) findings::report(refusal);
+  if (thread_state::inside()) return;
+  if (refusal.raised == Raised::checked) {  // it comes again as Python's exception
+    const ReentrancyGuard inside;
+    placement::note_out_of_memory(refusal.message);
+  }
+  findings::report(refusal);
 }
 
 }  // namespace devtrace::events

@@ -19,11 +19,13 @@
 #include "tracker/memory/devices_in_use.h"
 #include "tracker/memory/library_descriptors.h"
 #include "tracker/memory/library_handles.h"
+#include "tracker/memory/live_memory.h"
 #include "tracker/memory/opened_access.h"
 #include "tracker/memory/ownership.h"
 #include "tracker/memory/pointer_tables.h"
 #include "tracker/memory/pooled_memory.h"
 #include "tracker/memory/provenance.h"
+#include "tracker/placement/memory_use.h"
 #include "tracker/placement/placement.h"
 #include "tracker/preexisting/allocator_snapshot.h"
 #include "tracker/ranks/ranks.h"
@@ -44,6 +46,7 @@ bool is_own_process() {
 void write_rest() {
   copy::traffic::write_rest();
   placement::write_rest();
+  placement::write_memory();
 }
 
 struct HeldOverFork {
@@ -152,6 +155,7 @@ void after_fork_in_child() {
   process_start::note();
   thread_state::forget_after_fork();
   const bool had_log = log::is_open();
+  memory::live_memory::forget_all();
   ranks::forget_in_child();
   after_fork(true);
   if (!had_log) read_options_anew();  // else it goes on as its parent did

@@ -510,6 +510,7 @@ Json Redactor::record(const Json& record) {
       entries.push_back(std::move(clean));
     }
   }
+  take(out, record, {"peak", "reserved", "asked", "free", "missing"});  // of `memory` and `out_of_memory`
   if (record.contains("python")) out["python"] = frames(array(record, "python"));
   if (record.contains("native")) out["native"] = native(array(record, "native"));
   if (const Json& launch = object(record, "launch"); !launch.empty()) {

@@ -104,10 +104,12 @@ std::optional<Block> given_out_of_unseen(uintptr_t address) {
 
 }  // namespace
 
-void given(uintptr_t address, size_t bytes, Device device) {
+stacks::StackId given(uintptr_t address, size_t bytes, Device device) {
   if (any_existing.load(std::memory_order_relaxed)) existing_is_gone(address);
+  const Kept block = described(address, bytes, device);
   Kept old;
-  if (blocks.put(described(address, bytes, device), old)) forget_move_of(old);
+  if (blocks.put(block, old)) forget_move_of(old);
+  return block.stack;
 }
 void taken(uintptr_t address) {
   if (any_existing.load(std::memory_order_relaxed)) existing_is_gone(address);

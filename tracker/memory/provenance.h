@@ -32,7 +32,7 @@ struct Block {
 
 // Hot: no malloc, no lock held while calling out. A block is what PyTorch's allocator gives out, or a file that it
 // maps; an allocation is what CUDA gives out.
-void given(uintptr_t address, size_t bytes, Device device);
+stacks::StackId given(uintptr_t address, size_t bytes, Device device);  // whose it is
 void taken(uintptr_t address);
 void allocated(uintptr_t address, size_t bytes, Device device);
 void freed(uintptr_t address);

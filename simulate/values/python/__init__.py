@@ -9,7 +9,20 @@ import os
 
 
 def install(
-    wrap, not_computed, within, wait, keep_kernel, with_keys, defer, around, give_up, unwatched, any_uncomputed, follow_uncomputed, mark_uncomputed, code_is_compiled
+    wrap,
+    not_computed,
+    within,
+    wait,
+    keep_kernel,
+    with_keys,
+    defer,
+    around,
+    give_up,
+    unwatched,
+    any_uncomputed,
+    follow_uncomputed,
+    mark_uncomputed,
+    code_is_compiled,
 ):
     """What install.cpp offers: see there. Returns what it calls when Triton is imported, and when operators were registered."""
     import torch

@@ -65,7 +65,7 @@ def test_says_it_in_every_report(rehearse):
     assert re.search(r"^Traffic between devices: 8.0 MiB in 2 copies, at least \d", report["text"])
     assert re.search(r"^  cuda:0 to cuda:1 +8.0 MiB +2 copies +\S+ .s  step \(program.py:5\)$", report["text"], re.MULTILINE)
     assert "| `step (program.py:5)` | `cuda:0` | `cuda:1` | 8.0 MiB | 2 |" in report["markdown"]
-    assert [json.loads(line)["record"] for line in report["json"].splitlines()] == ["process", "traffic", "end"]
+    assert [json.loads(line)["record"] for line in report["json"].splitlines()] == ["process", "traffic", "memory", "memory", "end"]
 
 
 def test_what_a_killed_process_has_moved_is_known(rehearse):
@@ -177,7 +177,7 @@ def test_a_program_without_python_is_known_by_its_native_caller(tmp_path):
 
 def test_a_process_that_copies_nothing_between_devices_says_nothing(rehearse):
     outcome = rehearse('import torch\na = torch.zeros(100, device="cuda:0")\nb = a.clone()\nb.copy_(a)\ntorch.cuda.synchronize()')
-    assert [record["record"] for record in outcome.records] == ["process", "end"]
+    assert [record["record"] for record in outcome.records] == ["process", "memory", "end"]
 
 
 CAPTURED = """
