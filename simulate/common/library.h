@@ -53,6 +53,11 @@ extern "C" CUresult devtrace_sim_memory_handle(CUipcMemHandle* handle, CUdevicep
 extern "C" int devtrace_sim_uncomputed_part(const void* memory, size_t bytes, devtrace::simulate::UncomputedPart* part);
 // It was written, by what is computed but for that part.
 extern "C" void devtrace_sim_received(const void* memory, size_t bytes, const devtrace::simulate::UncomputedPart* part);
+// Whether --values small leaves what these bytes become as a part of `of` bytes: numbers of floating point by their
+// size, others where they depend on what was left.
+extern "C" int devtrace_sim_is_left(const void* memory, size_t bytes, size_t of, int floating);
+// That was left: it is zero and unknown, and takes no memory of the host. Null: nothing.
+extern "C" void devtrace_sim_received_nothing(void* memory, size_t bytes);
 
 namespace devtrace::simulate::library {
 

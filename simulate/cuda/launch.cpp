@@ -16,8 +16,11 @@
 #include "simulate/model/kernels/faulty_access.h"
 #include "simulate/model/kernels/module.h"
 #include "simulate/model/kernels/stand_ins.h"
+#include "simulate/model/memory/arena.h"
 #include "simulate/model/stream.h"
+#include "simulate/values/large.h"
 #include "simulate/values/uncomputed.h"
+#include "simulate/values/unknown.h"
 
 namespace devtrace::simulate {
 namespace {
@@ -202,6 +205,20 @@ extern "C" __attribute__((visibility("default"))) void devtrace_sim_received(con
   if (part->begin < part->end)
     simulate::values::uncomputed().mark(begin + part->begin, part->end - part->begin,
                                         simulate::values::source_named(part->source));
+}
+
+extern "C" __attribute__((visibility("default"))) int devtrace_sim_is_left(const void* memory, size_t bytes, size_t of,
+                                                                           int floating) {
+  if (of < simulate::values::large_from()) return false;
+  return floating || simulate::values::uncomputed().find(reinterpret_cast<uintptr_t>(memory), bytes) ==
+                         simulate::values::unknown_source();
+}
+
+extern "C" __attribute__((visibility("default"))) void devtrace_sim_received_nothing(void* memory, size_t bytes) {
+  if (!memory) return;
+  const auto begin = reinterpret_cast<uintptr_t>(memory);
+  if (!simulate::cleared(begin, bytes)) std::memset(memory, 0, bytes);
+  simulate::values::uncomputed().mark(begin, bytes, simulate::values::unknown_source());
 }
 
 extern "C" __attribute__((visibility("default"))) CUresult devtrace_sim_library_compute(

@@ -62,9 +62,22 @@ void fail(Place& place, ncclResult_t error, const std::string& why) {
   std::fprintf(stderr, "devtrace: NCCL: %s\n", why.c_str());
 }
 
+// All that a rank receives.
+size_t received_bytes(const Place& place, const Call& call) {
+  return bytes_of(call) * (row_of(call).from_all ? static_cast<size_t>(place.size) : 1);
+}
+
+// Whether --values small computes nothing of what the rank sends: by its size, or by what it depends on.
+bool is_left(const Place& place, const Exchange& exchange) {
+  const size_t sent = sent_bytes(place, exchange.call);
+  if (sent == 0 || !exchange.send) return false;
+  return devtrace_sim_is_left(exchange.send, sent, std::max(sent, received_bytes(place, exchange.call)),
+                              is_floating(exchange.call.type));
+}
+
 // Copies what the rank sends. Without the lock: nobody else looks at the part before it is posted.
 void fill(Region& region, Part& part, const Exchange& exchange) {
-  if (part.bytes == 0 || !exchange.send) return;
+  if (part.bytes == 0 || part.left || !exchange.send) return;
   devtrace_sim_uncomputed_part(exchange.send, part.bytes, &part.uncomputed);
   std::memcpy(region.at(part), exchange.send, part.bytes);
   scale(region.at(part), part.bytes / size_of(exchange.call.type), exchange.call.type, exchange.scale);
@@ -87,6 +100,7 @@ void reduce_parts(Region& region, const Place& place, Collective& collective) {
   std::vector<const void*> parts;
   size_t bytes = SIZE_MAX;
   for (int rank = 0; rank < place.size; ++rank) {
+    if (collective.parts[rank].left) return;
     parts.push_back(region.at(collective.parts[rank]));
     bytes = std::min<size_t>(bytes, collective.parts[rank].bytes);  // equal, unless the program is wrong
   }
@@ -100,6 +114,7 @@ bool post_collective(Place& place, Exchange& exchange) {
   Part part;
   Collective* collective;
   uint64_t number;
+  const bool left = is_left(place, exchange);
   {
     RegionLock lock(region);
     number = shared.members[place.rank].next[exchange.channel];
@@ -114,7 +129,7 @@ bool post_collective(Place& place, Exchange& exchange) {
         return false;
       }
     }
-    if (!region.take(sent_bytes(place, exchange.call), &part)) {
+    if (!region.take(sent_bytes(place, exchange.call), left, &part)) {
       shared.wants_room = true;
       return false;
     }
@@ -155,11 +170,12 @@ bool post_message(Place& place, Exchange& exchange) {
   }
   Part part;
   Message* message;
+  const bool left = is_left(place, exchange);
   {
     const RegionLock lock(region);
     message = std::find_if(std::begin(shared.messages), std::end(shared.messages),
                            [](const Message& each) { return each.number == 0; });
-    if (message == std::end(shared.messages) || !region.take(sent_bytes(place, exchange.call), &part)) {
+    if (message == std::end(shared.messages) || !region.take(sent_bytes(place, exchange.call), left, &part)) {
       shared.wants_room = true;
       return false;
     }
@@ -204,6 +220,10 @@ std::string whose(const Place& place, int rank) {
   return rank == place.rank ? "" : kOfRank + std::to_string(rank);
 }
 
+bool any_left(const Place& place, const Collective& collective) {
+  return std::any_of(collective.parts, collective.parts + place.size, [](const Part& each) { return each.left; });
+}
+
 // What the rank receives of a complete collective.
 void copy_out(Place& place, const Collective& collective, const Exchange& exchange) {
   const Row& row = row_of(exchange.call);
@@ -217,6 +237,10 @@ void copy_out(Place& place, const Collective& collective, const Exchange& exchan
     if (skipped + bytes > part.bytes) continue;  // the other rank has called something else
     auto* to = static_cast<uint8_t*>(exchange.receive);
     if (to) to += static_cast<size_t>(from - first) * bytes;
+    if (part.left || (row.reduces && any_left(place, collective))) {
+      devtrace_sim_received_nothing(to, bytes);
+      continue;
+    }
     copy(to, place.region->at(part) + skipped, bytes);
     UncomputedPart uncomputed = {};
     for (int rank = row.reduces ? 0 : from; rank <= (row.reduces ? place.size - 1 : from); ++rank)
@@ -259,10 +283,14 @@ bool take_message(Place& place, Exchange& exchange) {
          "rank " + std::to_string(place.rank) + " calls " + in_words(exchange.call) + " where rank " +
              std::to_string(message->from) + " calls " + in_words(message->call));
   const size_t bytes = std::min<size_t>(part.bytes, bytes_of(exchange.call));
-  copy(exchange.receive, region.at(part), bytes);
-  UncomputedPart uncomputed = {};
-  add(&uncomputed, part.uncomputed, whose(place, message->from));
-  follow(exchange.receive, 0, bytes, uncomputed);
+  if (part.left) {
+    devtrace_sim_received_nothing(exchange.receive, bytes);
+  } else {
+    copy(exchange.receive, region.at(part), bytes);
+    UncomputedPart uncomputed = {};
+    add(&uncomputed, part.uncomputed, whose(place, message->from));
+    follow(exchange.receive, 0, bytes, uncomputed);
+  }
   const RegionLock again(region);
   region.give(part);
   message->number = 0;

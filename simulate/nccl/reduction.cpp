@@ -194,6 +194,10 @@ const char* name_of(ncclDataType_t type) {
   return found ? found->name : "?";
 }
 
+bool is_floating(ncclDataType_t type) {
+  return type == ncclFloat16 || type >= ncclFloat32;  // float64, bfloat16 and the two of 8 bits come last
+}
+
 bool can_reduce(ncclDataType_t type, ncclRedOp_t op) {
   return type_of(type) && op >= ncclSum && op < ncclNumOps;
 }

@@ -13,6 +13,7 @@ namespace devtrace::simulate::nccl {
 // Bytes of an element; 0: no type of NCCL's.
 size_t size_of(ncclDataType_t type);
 const char* name_of(ncclDataType_t type);
+bool is_floating(ncclDataType_t type);
 
 bool can_reduce(ncclDataType_t type, ncclRedOp_t op);
 

@@ -127,10 +127,10 @@ uint8_t* Region::at(const Part& part) {
   return reinterpret_cast<uint8_t*>(shared_) + kHead + part.offset;
 }
 
-bool Region::take(size_t bytes, Part* part) {
+bool Region::take(size_t bytes, bool left, Part* part) {
   Shared& s = *shared_;
-  *part = {0, bytes, true};
-  if (bytes == 0) return true;
+  *part = {0, bytes, true, left};
+  if (bytes == 0 || left) return true;
   const size_t size = (bytes + kGrain - 1) / kGrain * kGrain;
   uint64_t offset = 0;
   size_t i = 0;
@@ -144,7 +144,7 @@ bool Region::take(size_t bytes, Part* part) {
 }
 
 void Region::give(const Part& part) {
-  if (part.bytes == 0) return;
+  if (part.bytes == 0 || part.left) return;
   Shared& s = *shared_;
   Block* const end = s.blocks + s.block_count;
   Block* const block =

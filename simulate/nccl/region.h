@@ -47,6 +47,7 @@ struct Call {
 struct Part {
   uint64_t offset = 0, bytes = 0;
   bool posted = false;
+  bool left = false;  // --values small: nobody computes them, so that they are nowhere
   UncomputedPart uncomputed = {};
 };
 
@@ -122,8 +123,8 @@ class Region {
   Shared& shared() { return *shared_; }
   uint8_t* at(const Part& part);
 
-  // Under the lock: room for that many bytes, false when there is none, and giving it back.
-  bool take(size_t bytes, Part* part);
+  // Under the lock: room for that many bytes, false when there is none, and giving it back. What is left needs none.
+  bool take(size_t bytes, bool left, Part* part);
   void give(const Part& part);
 
   // How often a rank was woken; sleeps until it is again, for `kGlance` at most.
