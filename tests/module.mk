@@ -88,7 +88,7 @@ $(BENCHMARKS): $(BUILD)/bench/%: $(BUILD)/obj/tests/bench/%_bench.o $(call libra
 	mkdir -p $(@D)
 	$(CXX) $(LDFLAGS) $(filter %.o,$^) $(filter %.a,$^) -lbenchmark $(LINK_stacks) -pthread -ldl -o $@
 
-.PHONY: ready pythons test test-all unit unit-test sanitizers e2e test-gpu conformance matrix newest demo demo-cpp nvcc pictures rehearsal-values rehearsal-overloads cases-page corpus transparent suites wheels conformance-distributed soak attach-soak hardware-bundle bench large
+.PHONY: ready pythons test test-all unit unit-test sanitizers e2e test-gpu conformance matrix newest demo demo-cpp nvcc pictures rehearsal-values rehearsal-overloads cases-page corpus transparent suites wheels conformance-distributed soak attach-soak hardware-bundle bench large published
 PYTEST := DEVTRACE_BUILD=$(BUILD) $(PYTHON) -m pytest -c tests/pytest.ini
 # Tests of hardware that are worth running on simulated devices, too; DEVTRACE_TEST_GPU=simulated make test-gpu runs all of them there.
 SIMULATED_GPU_TESTS := $(patsubst %,tests/gpu/test_gpu_%.py,memory_elsewhere static_runtime)
@@ -186,6 +186,10 @@ wheels: all ## wheels of others in a rehearsal; ONLY='jax trl' some of them
 
 large: all ## whole models larger than the machine, by their shapes; a minute or two
 	$(PYTEST) tests/large -s
+
+# Peaks of memory beside those that others have published, and the page about them.
+published: all ## peaks of a rehearsal beside published ones
+	$(PYTHON) tests/workloads/placement/published_page.py --build $(BUILD) --markdown docs/evidence/placement.md
 
 suites: all ## other projects' test suites in a rehearsal
 	$(PYTHON) tests/suites/run.py --build $(BUILD) --json $(BUILD)/suites.json --markdown docs/evidence/suites.md
