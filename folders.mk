@@ -153,4 +153,4 @@ $(call folder,cli/live,common report/record report/phrasing report/traffic)
 
 # The command: a file for each subcommand; below it which files and settings a program is started with (launch), and what `fix` says and
 # leaves (fix).
-$(call folder,cli,common attach attach/process finding report/record report/phrasing cli/live report/log report/text report/traffic report/placement report/verdict report/html report/check simulate/settings simulate/static_runtime process fix/trials,launch fix doctor)
+$(call folder,cli,common attach attach/process finding report/record report/phrasing cli/live report/log report/text report/traffic report/placement report/verdict report/html report/check simulate/settings simulate/static_runtime process fix/trials,launch fix place doctor)

@@ -44,6 +44,7 @@ constexpr Subcommand kSubcommands[] = {
     {"run", "run a program and explain every operation that mixes devices", declare_run, true},
     {"rehearse", "the same on a machine without GPUs: run it on simulated devices", declare_rehearse, true},
     {"fix", "try edits in rehearsal until the program runs, and leave the patch", declare_fix, true},
+    {"place", "try numbers of devices, maps and batches in rehearsal: the cheapest that fits", declare_place, true},
     {"attach", "the same for a process that is already running", declare_attach},
     {"detach", "leave a process that was attached to", declare_detach},
     {"top", "what a running process has on its devices and moves between them", declare_top},

@@ -41,6 +41,7 @@ void add_process(CLI::App& app, pid_t& process);
 Action declare_run(CLI::App& app);
 Action declare_rehearse(CLI::App& app);
 Action declare_fix(CLI::App& app);
+Action declare_place(CLI::App& app);
 Action declare_attach(CLI::App& app);
 Action declare_detach(CLI::App& app);
 Action declare_top(CLI::App& app);

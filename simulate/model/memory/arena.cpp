@@ -98,8 +98,14 @@ bool Arena::open(uintptr_t base, size_t addresses, size_t capacity) {
 
 bool Arena::claim_chunks(size_t offset, size_t size) {
   if (mprotect(reinterpret_cast<void*>(base_ + offset), size, PROT_READ | PROT_WRITE) != 0) return false;
-  used_ += size;
+  use(size);
   return true;
+}
+
+// Under the lock.
+void Arena::use(size_t size) {
+  used_ += size;
+  if (used_ > peak_) peak_ = used_.load();
 }
 
 void Arena::drop_chunks(size_t offset, size_t size) {
@@ -167,7 +173,7 @@ size_t Arena::allocate_physical(size_t size) {
   std::lock_guard lock(mutex_);
   if (size > capacity_ || used_ + size > capacity_ || !host_gives(size, host_use)) return SIZE_MAX;
   size_t offset = physical_.take(size, kChunk);
-  if (offset != SIZE_MAX) used_ += size;
+  if (offset != SIZE_MAX) use(size);
   return offset;
 }
 

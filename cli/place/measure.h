@@ -1,0 +1,41 @@
+// One try of `devtrace place`, and what it showed.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/place/tries.h"
+#include "process/start.h"
+
+namespace devtrace::cli::place {
+
+enum class End : uint8_t { fits, out_of_memory, failed, too_long };
+
+struct Measured {
+  Values values;
+  End end = End::failed;
+  int code = 0;
+  double seconds = 0;
+  int gpus = 0;
+  size_t memory = 0;                       // bytes of each device
+  std::map<int, uint64_t> peaks;           // bytes by device, of all processes together
+  uint64_t between = 0, to_devices = 0;    // bytes that were copied between devices, and from the host
+  std::map<std::string, std::string> map;  // where each module lies, if accelerate dealt the model out
+  std::map<int, uint64_t> limits;          // MiB by device with which accelerate comes to that map by itself
+  std::string last_line;                   // of what it wrote, where it did not fit
+
+  size_t cost() const { return memory * static_cast<size_t>(gpus); }  // all memory of all devices
+};
+
+// Runs it for `timeout` seconds at most; what it leaves goes to `folder`, which is empty. Throws process::CannotStart.
+Measured run(const process::Program& program, const std::filesystem::path& folder, double timeout);
+
+// Of those that fit one for each combination of the program's own values: with the least memory of all devices, then
+// the fewest devices, then the fewest bytes between them.
+std::vector<const Measured*> cheapest(const std::vector<Measured>& all);
+
+}  // namespace devtrace::cli::place

@@ -1,0 +1,77 @@
+"""devtrace place: which devices and which map are the cheapest for a model whose needs are known by arithmetic."""
+
+import json
+import sys
+
+from conftest import DEVTRACE, TOP, environment, execute
+
+SERVE = TOP / "tests/workloads/placement/serve.py"
+LAYER = 32 << 20  # bytes of one of its layers, about
+ROW = 2896 * 4  # what crosses from device to device for each row
+
+
+def place(folder, *words, timeout=300):
+    return execute([DEVTRACE, "place", *words], folder, environment(None), timeout)
+
+
+def test_the_cheapest_that_fits(tmp_path):
+    """Twelve layers: one device of 256 MiB is too small, two hold six each, four would do as well."""
+    words = ["--try", "gpus=1,2,4", "--try", "device-map=balanced", "--memory", "256MiB", "--tokens", 4, "--format", "json"]
+    outcome = place(tmp_path, *words, "--", sys.executable, SERVE)
+    assert outcome.code == 0, outcome.err
+    tries = {one["gpus"]: one for one in json.loads(outcome.out)["tries"]}
+    assert [tries[gpus]["end"] for gpus in (1, 2, 4)] == ["out of memory", "fits", "fits"]
+    assert [tries[gpus]["cheapest"] for gpus in (1, 2, 4)] == [False, True, False]
+    assert all(6 * LAYER < peak < 8 * LAYER for peak in tries[2]["peak"].values())
+    assert set(tries[2]["device_map"].values()) == {"0", "1"}
+    # To the next device and back: twice with two, four times with four.
+    assert (tries[2]["between_devices_a_token"], tries[4]["between_devices_a_token"]) == (2 * ROW, 4 * ROW)
+    # Six layers, and room for one on the first device, which accelerate keeps.
+    assert tries[2]["max_memory"] == {"0": "224MiB", "1": "192MiB"}
+    assert [path.name for path in tmp_path.iterdir()] == []  # its logs are gone with it
+
+
+def test_values_of_the_program_and_tries_that_fail(tmp_path):
+    """Each batch has its own cheapest; a try that fails, or takes too long, does not end the others."""
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    words = ["--try", "gpus=1,2", "--try", "batch=1,64,bad,slow", "--memory", "128MiB", "--timeout", 25]
+    outcome = place(tmp_path, *words, "--", sys.executable, program, "{batch}")
+    assert outcome.code == 0, outcome.err
+    lines = [" ".join(line.split()) for line in outcome.out.splitlines()]
+    assert [next(word for word in ("fits", "out of memory", "failed", "took too long") if word in line) for line in lines[1:9]] == [
+        "fits", "out of memory", "failed", "took too long", "fits", "fits", "failed", "took too long",
+    ]  # fmt: skip
+    assert "batch=bad gpus=1: exit status 1: ValueError: invalid literal for int() with base 10: 'bad'" in outcome.out
+    assert [line for line in lines if line.startswith("the cheapest")] == [
+        "the cheapest that fits: batch=1 gpus=1: 1 device of 0.1 GiB, 0 B between devices",
+        "the cheapest that fits: batch=64 gpus=2: 2 devices of 0.1 GiB, 0 B between devices",
+    ]
+
+
+PROGRAM = """
+import sys, time, torch
+if sys.argv[1] == "slow":
+    torch.ones(1, device="cuda"); time.sleep(1000)
+kept = [torch.zeros(int(sys.argv[1]) << 20, dtype=torch.uint8, device=f"cuda:{i % torch.cuda.device_count()}") for i in range(3)]
+"""
+
+
+def test_a_checkpoint_that_is_loaded_by_another_map(tmp_path):
+    words = ["--try", "gpus=2", "--try", "device-map=sequential,balanced", "--memory", "1GiB", "--format", "json"]
+    outcome = place(tmp_path, *words, "--", sys.executable, SERVE, "--way", "load", "--layers", 6)
+    assert outcome.code == 0, outcome.err + outcome.out
+    sequential, balanced = json.loads(outcome.out)["tries"]
+    assert len(sequential.get("peak", {})) >= 1 and set(balanced["device_map"].values()) == {"0", "1"}
+    assert (sequential["cheapest"], balanced["cheapest"]) == (True, False)  # nothing crosses with all on one device
+
+
+def test_wrong_tries(tmp_path):
+    for word, why in [
+        ("gpus=0", "'0' is no number from 1 to 16"), ("gpus", "write NAME=VALUE,VALUE like gpus=1,2,4"), ("gpu-model=k80", "no GPU model"),
+        ("device-map=best", "none of accelerate's"), ("batch=1", "no word of the program has {batch} in it"), ("memory=much", "no size"), ("gpus=1,", "missing"),
+    ]:  # fmt: skip
+        outcome = place(tmp_path, "--try", word, "--", "true")
+        assert outcome.code == 2 and why in outcome.err, outcome.err
+    assert place(tmp_path, "--try", "gpus=1", "--try", "gpus=2", "--", "true").code == 2
+    assert place(tmp_path, "--try", "gpus=1").code == 2
