@@ -66,6 +66,31 @@ def test_a_checkpoint_that_is_loaded_by_another_map(tmp_path):
     assert (sequential["cheapest"], balanced["cheapest"]) == (True, False)  # nothing crosses with all on one device
 
 
+PRETRAINED = """
+import torch
+from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
+config = LlamaConfig(hidden_size=1024, intermediate_size=2816, num_hidden_layers=4, num_attention_heads=8, vocab_size=1000, tie_word_embeddings=False)
+with torch.device("meta"):
+    model = LlamaForCausalLM(config)
+model.to_empty(device="cpu").save_pretrained("saved")
+torch.cuda.init()
+model = AutoModelForCausalLM.from_pretrained("saved", device_map={"": 0})
+print(model(input_ids=torch.ones(1, 4, dtype=torch.long, device="cuda:0")).logits.shape)
+"""
+
+
+def test_a_model_of_transformers(tmp_path):
+    """The program's map has all on the first device."""
+    (tmp_path / "program.py").write_text(PRETRAINED)
+    words = ["--try", "gpus=2", "--try", "device-map=balanced", "--memory", "4GiB", "--format", "json"]
+    outcome = place(tmp_path, *words, "--", sys.executable, "program.py")
+    assert outcome.code == 0, outcome.err + outcome.out
+    (one,) = json.loads(outcome.out)["tries"]
+    layers = [one["device_map"][f"model.layers.{i}"] for i in range(4)]
+    assert layers == sorted(layers) and set(layers) == {"0", "1"}
+    assert all(peak > 64 << 20 for peak in one["peak"].values())
+
+
 def test_wrong_tries(tmp_path):
     for word, why in [
         ("gpus=0", "'0' is no number from 1 to 16"), ("gpus", "write NAME=VALUE,VALUE like gpus=1,2,4"), ("gpu-model=k80", "no GPU model"),
