@@ -92,6 +92,9 @@ std::optional<Fix> use_site(const Evidence& evidence);
 // … the operand that a library's function was given by an expression, `kl_div(s.log_softmax(-1), t.softmax(-1))`.
 std::optional<Fix> move_expression_given(const Evidence& evidence);
 
+// Does a line that has a name for it write to it in place? A copy on another device would lose that.
+bool is_written_through(const Evidence& evidence, const Operand& operand);
+
 // The line that left an operand on the default device or the current one, saying the device of what it meets, in words
 // that the line can use.
 std::optional<Fix> fix_at_origin(const Evidence& evidence);

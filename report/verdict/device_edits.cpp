@@ -124,6 +124,13 @@ bool makes_tensor(std::string_view source) {
   return std::any_of(calls.begin(), calls.end(), [&](const Call& call) { return from_nothing(source, call); });
 }
 
+bool constructs_tensor(std::string_view source) {
+  const auto old = [](std::string_view before, std::string_view name) {
+    return before == "torch." && name.ends_with("Tensor");
+  };
+  return !find_calls_if(source, Scan(source), old).empty();
+}
+
 bool says_device(std::string_view source) {
   const Scan scan(source);
   for (const Call& call : factory_calls(source, scan)) {

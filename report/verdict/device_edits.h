@@ -32,6 +32,8 @@ std::optional<std::string> draw_on(std::string_view source, std::string_view gen
 
 // Does the statement call a function that makes a tensor from nothing and takes device=? And does it say one?
 bool makes_tensor(std::string_view source);
+// … or one of PyTorch's old constructors, which take none: `torch.Tensor([1.0])`, `torch.LongTensor(ids)`.
+bool constructs_tensor(std::string_view source);
 bool says_device(std::string_view source);
 // Does a call that makes a tensor hand on what its caller chose, `torch.zeros(*shape, **options)`? A device may be
 // among that.

@@ -117,6 +117,8 @@ std::optional<OnTheWay> fix_on_the_way(const Evidence& evidence, const Operand& 
     // too.
     if (step.what == "made" && (is_loaded_data(it) || evidence.left_of_its_line(it))) continue;
     if (step.what == "constructed" && is_one_of_parts_left(evidence, it)) continue;
+    // Behind the line that made it a move gives a copy, and what is written to that is lost.
+    if (step.what == "assigned" && it.role != "variable" && is_written_through(evidence, it)) continue;
     if (auto code = edit_of_step(evidence, step, it, device))
       return OnTheWay{repair_of(step.line, std::move(*code)), &step.line};
   }

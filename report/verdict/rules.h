@@ -77,6 +77,9 @@ std::string_view module_that_made(const Evidence&, const Operand&);
 // would lie on one device all the same. Null: none.
 const finding::RunningModule* spread_owner(const Evidence&, const Operand&);
 
+// The running module, on one device, by whose method it was made on the CPU in a line that says no device. Null: none.
+const finding::RunningModule* maker_of(const Evidence& evidence, const Operand&);
+
 // A variable of a caller's, which an object that is no module has as an attribute. No line of its constructor has
 // stored that: a method was given it.
 bool is_given_to_an_object(const Evidence&, const Operand&);

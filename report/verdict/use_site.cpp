@@ -22,13 +22,7 @@ std::string_view written(size_t frame, const Operand& operand) {
 }
 
 bool may_move(const Evidence& evidence, const Operand& operand) {
-  if (operand.generator) return false;
-  for (const finding::Name& name : operand.names) {
-    if (name.frame < evidence.stack.size() && writes_through(evidence.stack[name.frame].source, name.name) &&
-        !is_kept_and_written(evidence, name.frame, operand))
-      return false;
-  }
-  return true;
+  return !operand.generator && !is_written_through(evidence, operand);
 }
 
 // All of the group moved in one line, one after the other.
@@ -173,6 +167,13 @@ std::optional<std::pair<Group, Group>> sides(const Evidence& evidence) {
 }
 
 }  // namespace
+
+bool is_written_through(const Evidence& evidence, const Operand& operand) {
+  return std::any_of(operand.names.begin(), operand.names.end(), [&](const finding::Name& name) {
+    return name.frame < evidence.stack.size() && writes_through(evidence.stack[name.frame].source, name.name) &&
+           !is_kept_and_written(evidence, name.frame, operand);
+  });
+}
 
 std::optional<Fix> use_site(const Evidence& evidence) {
   const auto found = sides(evidence);

@@ -33,7 +33,7 @@ const Frame* line_without_device(const Evidence& evidence, const Operand& operan
   if (!evidence.frame_that_made(operand) && !evidence.made_inside_model(operand)) return nullptr;
   if (is_loaded_data(operand) || evidence.left_of_its_line(operand)) return nullptr;
   for (const Frame* frame : {&operand.created.stack.front(), operand.created.line()}) {
-    if (!makes_tensor(frame->source)) continue;
+    if (!makes_tensor(frame->source) && !constructs_tensor(frame->source)) continue;
     const bool said = says_device(frame->source) || (!operand.on_cpu() && hands_on_options(frame->source));
     return said ? nullptr : frame;
   }
@@ -49,6 +49,18 @@ bool is_given_to_a_module(const Evidence& evidence, const Operand& it) {
 }
 
 }  // namespace
+
+const finding::RunningModule* maker_of(const Evidence& evidence, const Operand& it) {
+  const Frame* const made = it.created.line();
+  if (!made || !made->project || !it.on_cpu() || it.is_of_state() || it.moved.known() || it.role == "attribute" ||
+      !makes_tensor(made->source) || says_device(made->source) || made->function.ends_with(".__init__"))
+    return nullptr;
+  const auto& running = evidence.refusal.modules;
+  const auto own = std::find_if(running.begin(), running.end(), [&](const finding::RunningModule& each) {
+    return each.devices.size() == 1 && made->function.starts_with(each.type + ".");
+  });
+  return own == running.end() ? nullptr : &*own;
+}
 
 bool is_given_to_an_object(const Evidence& evidence, const Operand& it) {
   const auto made = evidence.frame_that_made(it), own = innermost_project(evidence.stack);
@@ -296,8 +308,27 @@ static std::optional<Cause> constructed_in_the_line(const Evidence& evidence) {
   return cause;
 }
 
+// A method of a running module's that has ended has made it, for whoever called: a state to begin with, a mask.
+static std::optional<Cause> made_by_a_method(const Evidence& evidence) {
+  const auto pair =
+      evidence.pair([&](const Operand& it) { return maker_of(evidence, it) && !evidence.frame_that_made(it); },
+                    [](const Operand& other) { return !other.on_cpu(); });
+  if (!pair || maker_of(evidence, *pair.it)->devices[0] != pair.other->device) return std::nullopt;
+  const Frame& made = *pair.it->created.line();
+  Cause cause{"created-without-device", Confidence::medium,
+              fmt::format("{} was made on cpu by {}, whose module is on {}: {} says no device. It meets {}.",
+                          pair.it->name, made.function, pair.other->device, at(&made), with_place(*pair.other)),
+              std::nullopt};
+  if (auto code = give_device(made.source, "next(self.parameters()).device"))
+    cause.fix = repair_of(made, std::move(*code));
+  else
+    cause.fix = use_site(evidence);
+  return cause;
+}
+
 std::optional<Cause> created_without_device(const Evidence& evidence) {
   if (auto cause = constructed_in_the_line(evidence)) return cause;
+  if (auto cause = made_by_a_method(evidence)) return cause;
   const auto pair = evidence.pair([&](const Operand& it) { return line_without_device(evidence, it) != nullptr; },
                                   [](const Operand&) { return true; });
   if (!pair) return std::nullopt;

@@ -55,7 +55,7 @@ std::optional<Cause> model_input(const Evidence& evidence) {
     const Operand& from = it.origin();
     const bool nobodys = !it.expression.empty() && from.hidden();
     return !it.is_state() && from.role != "attribute" && !nobodys && !evidence.made_inside_model(from) &&
-           !made_by_the_model(evidence, from) && module_that_made(evidence, from).empty();
+           !made_by_the_model(evidence, from) && !maker_of(evidence, from) && module_that_made(evidence, from).empty();
   };
   const auto pair = evidence.pair(input, [](const Operand& other) { return other.is_state() && !other.on_cpu(); });
   if (!pair) return std::nullopt;
@@ -120,7 +120,7 @@ std::optional<Cause> given_to_a_model(const Evidence& evidence) {
   const auto given = [&](const Operand& it) {
     const Operand& from = it.origin();
     return from.on_cpu() && !from.moved.known() && !from.is_of_state() && !from.name_in(*caller).empty() &&
-           from.role != "attribute" && !from.hidden() && !evidence.made_inside_model(from);
+           from.role != "attribute" && !from.hidden() && !evidence.made_inside_model(from) && !maker_of(evidence, from);
   };
   const auto pair = evidence.pair(given, [&](const Operand& other) {
     return !other.is_of_state() && evidence.made_inside_model(other) && evidence.own_device() == other.device;
