@@ -96,13 +96,22 @@ def test_a_launch_where_another_device_is_current(tmp_path, program):
 
 
 def test_memory_that_was_put_on_another_device_on_purpose(tmp_path):
-    source = LAUNCH.format(program=UNSET_AT_AN_ALLOCATION.replace("  float* x", "  cudaSetDevice(0);\n  float* x", 1))
+    chosen = UNSET_AT_AN_ALLOCATION.replace("  float* x", "  cudaSetDevice(0);\n  saxpy<<<1, 1>>>(0.f, nullptr, nullptr, 0);\n  float* x", 1)
+    source = LAUNCH.format(program=chosen)
     finding = only(run(build_nvcc(source, "-g"), folder=tmp_path), "remote-access")
     cause = finding["cause"]
     assert (cause["category"], cause["confidence"], cause["repairs"]) == ("memory-of-another-device", "medium", "line")
     assert cause["fix"] == "cudaDeviceEnablePeerAccess(0, 0);\nsaxpy<<<4, 256>>>(2.f, left, right, n);  // LAUNCH"
     outcome = run(build_nvcc(repaired(source, finding), "-g"), folder=tmp_path)
     assert [one["severity"] for one in outcome.findings] == ["note"]
+
+
+def test_a_device_that_was_chosen_and_never_computes(tmp_path):
+    source = LAUNCH.format(program=UNSET_AT_AN_ALLOCATION.replace("  float* x", "  cudaSetDevice(0);\n  float* x", 1))
+    finding = only(run(build_nvcc(source, "-g"), folder=tmp_path), "remote-access")
+    cause = finding["cause"]
+    assert (cause["category"], cause["confidence"], cause["repairs"], cause["fix"]) == ("memory-of-another-device", "medium", "cause", "cudaSetDevice(second);")
+    assert run(build_nvcc(repaired(source, finding), "-g"), folder=tmp_path).findings == []
 
 
 @pytest.mark.parametrize("runtime", ["shared", "static"])
