@@ -246,6 +246,23 @@ EMBEDDING = 128256 * 8192 * 2
 LAYER = (2 * 8192 * 8192 + 2 * 1024 * 8192 + 3 * 8192 * 28672 + 2 * 8192) * 2
 
 
+# … and a layer of others: Mixtral 8x7B's, of which the experts of some tokens are gathered beside it, and of a LLaMA of 405B.
+OTHERS = {
+    "mixtral-8x7b": ((2 * 4096 * 4096 + 2 * 1024 * 4096 + 8 * 3 * 4096 * 14336 + 8 * 4096 + 2 * 4096) * 2, 1.3),
+    "llama-405b": ((2 * 16384 * 16384 + 2 * 1024 * 16384 + 3 * 16384 * 53248 + 2 * 16384) * 2, 1.01),
+}
+
+
+@pytest.mark.parametrize("model", OTHERS)
+def test_a_layer_on_each_device(tmp_path, model):
+    """The first and the last device have an embedding and the head besides. `make large` has all layers on 16 devices."""
+    outcome, result = placed(tmp_path, "small", model, "--layers", 4, options=("--gpus", 4, "--memory", "16GiB"))
+    assert outcome.code == 0, outcome.err
+    layer, most = OTHERS[model]
+    assert len(result["tokens"]) == 3 and result["host_MiB"] < 2048
+    assert all(layer < bytes_ < layer * most for bytes_ in result["allocated"][1:3]), result
+
+
 def test_a_model_larger_than_the_host(tmp_path):
     """Twelve of LLaMA-70B's layers on two devices of 16 GiB, and on one. `make large` has whole models."""
     outcome, result = placed(tmp_path, "small", "llama-70b", "--layers", 12, options=("--memory", "16GiB"))
