@@ -114,6 +114,9 @@ std::optional<Fix> move_where_called(const Evidence& evidence);
 // The part itself, where the innermost line calls it that has words for it: `self.head.to(x.device)(x)`. Or a library's
 // module that has nothing registered, as a metric.
 std::optional<Fix> move_part_where_called(const Evidence& evidence);
+// The module that a line of the program's calls with something of `other`'s device, where no name leads from there to
+// what it keeps: `iou.to(target.device)(answer, target)`. `only`: of that name; empty: of any.
+std::optional<Fix> move_called(const Evidence& evidence, size_t frame, const Operand& other, std::string_view only);
 // Such a module, where a line of the program's constructed it that has words for the device: `it` is an attribute.
 std::optional<Fix> move_owner_where_constructed(const Evidence& evidence, const Operand& it, const Operand& other);
 

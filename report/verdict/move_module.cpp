@@ -50,23 +50,6 @@ std::optional<Fix> move_named(const Evidence& evidence, size_t frame, const Oper
   return std::nullopt;
 }
 
-// No name leads from that frame to the operand: what its line calls with something of the other device.
-std::optional<Fix> move_called(const Evidence& evidence, size_t frame, const Operand& other) {
-  const Frame& line = evidence.stack[frame];
-  const bool is_call = evidence.stack[frame - 1].function.ends_with("_call_impl");
-  std::optional<Fix> fix;
-  each_named_there(other, other.device, frame, [&](const Operand& given) {
-    const std::string_view name = given.name_in(frame);
-    const auto callee = fix ? std::nullopt : callee_of(line.source, name);
-    if (!callee) return;
-    const std::string_view module = is_call ? *callee : std::string_view(*callee).substr(0, callee->rfind('.'));
-    if (!is_reference(module)) return;
-    if (auto code = moved_in_call(line.source, *callee, module, fmt::format("{}.device", name)))
-      fix = line_fix(line, std::move(*code));
-  });
-  return fix;
-}
-
 bool bound_by(const Holder& holder, const Frame& line) {
   return holder.bound.file == line.file && holder.bound.line == line.line;
 }
@@ -77,6 +60,22 @@ bool is_attribute_of(const Operand& it, const finding::RunningModule& module) {
 }
 
 }  // namespace
+
+std::optional<Fix> move_called(const Evidence& evidence, size_t frame, const Operand& other, std::string_view only) {
+  const Frame& line = evidence.stack[frame];
+  const bool is_call = frame > 0 && evidence.stack[frame - 1].function.ends_with("_call_impl");
+  std::optional<Fix> fix;
+  each_named_there(other, other.device, frame, [&](const Operand& given) {
+    const std::string_view name = given.name_in(frame);
+    const auto callee = fix ? std::nullopt : callee_of(line.source, name);
+    if (!callee) return;
+    const std::string_view module = is_call ? *callee : std::string_view(*callee).substr(0, callee->rfind('.'));
+    if (!is_reference(module) || (!only.empty() && module != only)) return;
+    if (auto code = moved_in_call(line.source, *callee, module, fmt::format("{}.device", name)))
+      fix = line_fix(line, std::move(*code));
+  });
+  return fix;
+}
 
 std::optional<Fix> move_where_called(const Evidence& evidence) {
   const auto caller = evidence.caller_of_model();
@@ -103,7 +102,7 @@ std::optional<Fix> move_part_where_called(const Evidence& evidence) {
     if (!frame) continue;
     std::optional<Fix> fix;
     if (whole && pair.it->is_state()) fix = move_named(evidence, *frame, *pair.it, *pair.other);
-    if (is_attribute_of(*pair.it, *module)) fix = move_called(evidence, *frame, *pair.other);
+    if (is_attribute_of(*pair.it, *module)) fix = move_called(evidence, *frame, *pair.other, {});
     if (fix) return fix;
   }
   return std::nullopt;

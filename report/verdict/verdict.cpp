@@ -66,7 +66,6 @@ constexpr std::optional<Cause> (*kByKind[])(const Evidence&) = {
     rules::kept_by_an_object,               // what an object has kept meets what is computed now
     rules::made_inside_without_state,       // on the CPU, inside a model of which nothing is there
     rules::taken_to_be_kept,                // a line took it away, an object has kept it, and gives it
-    rules::taken_to_the_cpu,                // … by a line of the program's, and not brought back
     rules::results_apart,                   // of two modules
     rules::made_by_a_call_without_tensors,  // on the CPU, by a function that the failing one called
     rules::data_beside_result,              // what a module computed, and data that none did

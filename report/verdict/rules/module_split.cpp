@@ -84,7 +84,8 @@ std::optional<Fix> move_again_behind(size_t live, const Operand& state, const Fr
   const std::string_view module = module_in(live, state);
   const std::string statement = dedented(call.source);
   const std::string_view variable = variable_of(module);
-  const bool bound = variable == "self" || statement.find(variable) != statement.npos || bound_above(call, variable);
+  const bool bound =
+      variable == "self" || find_variable(statement, variable) != statement.npos || bound_above(call, variable);
   if (!call.project || !is_reference(module) || !bound || device.empty() || statement.ends_with(':') ||
       statement.starts_with("return") || statement.find('\n') != statement.npos)
     return std::nullopt;

@@ -87,18 +87,7 @@ std::optional<Fix> move_the_owner(const Evidence& evidence, const Operand::Hidde
   const Holder& owner = hidden.owner();
   const auto caller = evidence.caller_of_model();
   if (hidden.module != 0 || !owner.devices.empty() || owner.bound.line > 0 || !caller) return std::nullopt;
-  const Frame& here = evidence.stack[*caller];
-  std::optional<Fix> fix;
-  const auto look = [&](const auto& self, const Operand& there) -> void {
-    const std::string_view name = there.name_in(*caller);
-    if (!fix && there.device == other.device && is_identifier(name) && callee_of(here.source, name) == owner.name) {
-      const std::string moved = fmt::format("{}.to({}.device)", owner.name, name);
-      if (auto code = call_instead(here.source, owner.name, moved, "")) fix = repair_of(here, std::move(*code));
-    }
-    for (const Operand& source : there.computed_from) self(self, source);
-  };
-  if (here.project) look(look, other);
-  return fix;
+  return evidence.stack[*caller].project ? repairing(move_called(evidence, *caller, other, owner.name)) : std::nullopt;
 }
 
 std::optional<Fix> fix_of_hidden(const Evidence& evidence, const Operand::Hidden& hidden, const Operand& it,
