@@ -193,7 +193,7 @@ class Report : Lines {
     const Json& frame = user_frame_of(event);
     const bool is_call = did == string(event, "call");  // what a rank does
     const std::string call = is_call ? "" : printable(string(event, "call"));
-    const std::string_view where = is_call ? "" : " at an unknown place";
+    const std::string_view where = is_call || !call.empty() ? "" : " at an unknown place";
     line("  {}{}{} {}{}{}{}", ink_.strong, name, ink_.off, did, call.empty() ? "" : " by ", call,
          frame.empty() ? std::string(where) : " in " + printable(place(frame, cwd_)));
     if (with_source) source(frame, "        ");

@@ -95,6 +95,7 @@ namespace {
 
 void add_with_sources(const Operand& operand, size_t depth, std::vector<std::pair<size_t, const Operand*>>& out) {
   out.emplace_back(depth, &operand);
+  if (is_taken_where_made(operand)) return;
   for (const Operand& source : operand.computed_from) add_with_sources(source, depth + 1, out);
 }
 
@@ -319,6 +320,17 @@ bool Evidence::made_before_call(const Operand& operand) const {
     if (from_outside == depth ? !here.same_function(there) : !here.same_line(there)) return true;
   }
   return false;
+}
+
+bool is_taken_where_made(const Operand& operand) {
+  const Frame* const made = operand.created.line();
+  return made && made->project && operand.on_cpu() && made->source.find(".cpu()") != std::string::npos;
+}
+
+bool computed_where_its_module_lies(const Operand& it) {
+  const auto& module = it.given_by;
+  return module.kind == "module" &&
+         std::find(module.devices.begin(), module.devices.end(), it.device) != module.devices.end();
 }
 
 bool Evidence::made_by_a_modules_method(const Operand& operand) const {

@@ -127,4 +127,10 @@ struct Evidence {
   bool made_by_a_modules_method(const Operand& operand) const;
 };
 
+// Has the line that made it taken something to the CPU? `x.cpu()[rows]` lies there because of that, and not of `rows`.
+bool is_taken_where_made(const Operand&);
+
+// Was it computed by a module that lies there? What that was given can lie nowhere else.
+bool computed_where_its_module_lies(const Operand&);
+
 }  // namespace devtrace::report::verdict

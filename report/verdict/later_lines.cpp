@@ -34,6 +34,13 @@ std::optional<std::string> variable_of(const Fix& fix) {
   return name && is_identifier(*name) ? name : std::nullopt;
 }
 
+// `table[rows] = torch.arange(n)`: memory of a GPU is filled by nothing of the CPU's.
+std::optional<std::string> fill_there(std::string_view text, std::string_view variable) {
+  const bool fills = trimmed(text).starts_with(fmt::format("{}[", variable)) && Scan(text).balanced;
+  if (!fills || !makes_tensor(text) || says_device(text)) return std::nullopt;
+  return give_device(text, fmt::format("{}.device", variable));
+}
+
 void add_below(const Evidence& evidence, Fix& fix) {
   const auto own = innermost_project(evidence.stack);
   const auto variable = variable_of(fix);
@@ -48,6 +55,8 @@ void add_below(const Evidence& evidence, Fix& fix) {
   size_t least = std::string::npos;  // of what runs whenever the two lines have run
   for (const auto& [number, text] : lines_around(here)) {
     if (number == fix.line || number == here.line) least = std::min(least, indentation(text));
+    if (number > fix.line && number < here.line && !is_known(fix, number))
+      if (auto code = fill_there(text, *variable)) fix.also.push_back({here.file, number, std::move(*code)});
     if (number <= last || trimmed(text).empty()) continue;
     if (indentation(text) < least) return;
     const bool again = assigned_name(text) == *variable && reads(text, *variable) == 0;

@@ -44,7 +44,8 @@ bool may_stand_in_front(const Frame& here, std::string_view name) {
   const bool inner = here.function.ends_with('>') && !here.function.ends_with("<module>");
   return !inner && !begins("def ") && !begins("async def ") && !begins("class ") && !begins("elif ") &&
          !begins("except ") && !begins("case ") && !writes_through(here.source, name) && !binds(here.source, name) &&
-         assigned_name(here.source) != name && Scan(here.source).balanced;
+         (assigned_name(here.source) != name || (is_identifier(name) && reads(value_in(here.source), name) > 1)) &&
+         Scan(here.source).balanced;
 }
 
 // Nothing known of the file is a yes.
@@ -211,8 +212,8 @@ std::optional<Fix> move_at(const Evidence& evidence, size_t frame, const Operand
   if (here.source.empty()) return std::nullopt;
   if (name.empty() && frame == 0 && !operand.expression.empty()) {
     const Operand* const source = only_source(operand, frame);
-    if (source && source->read_again_in(frame) && may_stand_in_front(here, source->name_in(frame)) &&
-        says_in_front(here, device))
+    const bool again = source && (source->read_again_in(frame) || reads(here.source, source->name_in(frame)) > 1);
+    if (again && may_stand_in_front(here, source->name_in(frame)) && says_in_front(here, device))
       return line_fix(here, move_of(source->name_in(frame), device) + dedented(here.source));
     auto line = move_expression(here.source, operand.expression, device);
     if (!line) return std::nullopt;

@@ -14,7 +14,8 @@ using finding::Step;
 
 // An operand, and what it was computed from, and so on; the first made comes first.
 void add_sources(const Operand& it, Operands& out) {
-  for (const Operand* source : sources_of(it)) add_sources(*source, out);
+  if (!computed_where_its_module_lies(it))
+    for (const Operand* source : sources_of(it)) add_sources(*source, out);
   out.push_back(&it);
 }
 

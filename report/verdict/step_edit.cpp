@@ -14,6 +14,7 @@ using finding::Step;
 
 Operands sources_of(const Operand& it) {
   Operands there;
+  if (is_taken_where_made(it)) return there;
   for (const Operand& source : it.computed_from)
     if (source.device == it.device) there.push_back(&source);
   return there;

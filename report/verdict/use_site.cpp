@@ -110,6 +110,19 @@ bool is_where_its_object_works(const Evidence& evidence, const Operand& it, cons
   return own && line && line->same_function(evidence.stack[*own]) && it.device_from.name.starts_with("self.");
 }
 
+// Did a part of a model give it for what the other one was computed from, too? It goes back to where that is.
+bool came_back_from_a_part(const Evidence& evidence, const Operand& it, const Operand& other) {
+  const auto own = innermost_project(evidence.stack);
+  const Frame* const made = it.created.line();
+  if (!own || !made || !made->same_function(evidence.stack[*own]) || it.on_cpu() ||
+      computed_where_its_module_lies(other))
+    return false;
+  return std::any_of(other.computed_from.begin(), other.computed_from.end(), [&](const Operand& source) {
+    const std::string_view name = source.name_in(*own);
+    return source.device == other.device && is_identifier(name) && callee_of(made->source, name).has_value();
+  });
+}
+
 // An index goes to what it is of, wherever somebody keeps that.
 bool is_index_of_settled(const Evidence& evidence, const Operand& it, const Operand& other) {
   return (!other.on_cpu() || kept_on_the_cpu(other)) && evidence.is_index_of(it, other);
@@ -131,6 +144,7 @@ constexpr Cost kCosts[] = {
     {11,
      [](const Evidence&, const Operand& it, const Operand& other) { return it.requires_grad && !other.requires_grad; }},
     {12, is_where_its_object_works},
+    {8, came_back_from_a_part},
     {11, is_given_beside_own},
     {10, [](const Evidence&, const Operand&, const Operand&) { return true; }},
 };

@@ -175,6 +175,15 @@ std::optional<Fix> line_that_made_state(const Evidence& evidence) {
   return std::nullopt;
 }
 
+// The line that took a model's tensor away from where what it meets is. That is to change, though to what is not known.
+std::optional<Fix> line_that_took_it(const Evidence& evidence) {
+  const auto pair = evidence.pair([](const Operand& it) { return it.is_state() && it.moved.known(); },
+                                  [](const Operand& other) { return !other.on_cpu(); });
+  if (!pair || pair.it->moved.from != pair.other->device) return std::nullopt;
+  const Frame* const line = pair.it->moved.line();
+  return line && line->project ? std::optional(repair_of(*line, {})) : std::nullopt;
+}
+
 // Of a view of a model's state that was left on the CPU: where the variable got it.
 std::optional<Fix> move_where_bound(const Evidence& evidence) {
   const auto pair = evidence.pair([](const Operand& it) { return it.on_cpu() && it.is_of_state() && !it.is_state(); },
@@ -198,6 +207,33 @@ std::optional<Fix> line_that_hides(const Evidence& evidence) {
   });
   return own && hidden && evidence.kind == "refused-op" ? std::optional(repair_of(evidence.stack[*own], {}))
                                                         : std::nullopt;
+}
+
+// The line of a function's that the fix changes, where it makes a tensor and says no device.
+const Frame* maker_changed_by(const Evidence& evidence, const Fix& fix) {
+  const auto line_in = [&](const auto& self, const Operand& it) -> const Frame* {
+    for (const finding::Step& step : it.lineage)
+      if (step.line.file == fix.file && step.line.line == fix.line && step.what == "made") return &step.line;
+    for (const Operand& source : it.computed_from)
+      if (const Frame* const found = self(self, source)) return found;
+    return nullptr;
+  };
+  for (const Operand& operand : evidence.operands) {
+    const Frame* const line = line_in(line_in, operand);
+    if (line && line->function != "<module>" && makes_tensor(line->source) && !says_device(line->source)) return line;
+  }
+  return nullptr;
+}
+
+// Nothing but that it was never moved was seen, and what repairs that is the device that a line has not said.
+void name_the_maker(const Evidence& evidence, Cause& cause) {
+  if (cause.category != "input-not-moved" || cause.confidence != Confidence::low || !cause.fix ||
+      cause.fix->repairs != Repairs::cause)
+    return;
+  const Frame* const made = maker_changed_by(evidence, *cause.fix);
+  if (!made) return;
+  cause.category = "created-without-device";
+  cause.because += fmt::format(" It began at {}, which says no device.", at(made));
 }
 
 // Is it a help that the line runs? A replica's line is every replica's; and what was left on the CPU would take the
@@ -238,11 +274,13 @@ finding::Cause cause_of(const Finding& finding) noexcept try {
   if (!cause.fix) cause.fix = move_expression_given(evidence);
   if (!cause.fix && best) cause.fix = line_that_made_state(evidence);
   if (!cause.fix) cause.fix = move_part_where_called(evidence);
+  if (!cause.fix) cause.fix = line_that_took_it(evidence);
   if (!cause.fix) cause.fix = line_that_hides(evidence);
   // Edits are written in PyTorch's words.
   const bool tensors =
       std::all_of(evidence.operands.begin(), evidence.operands.end(), [](const Operand& it) { return it.is_tensor(); });
   if (!tensors) cause.fix.reset();
+  name_the_maker(evidence, cause);
   if (cause.fix) add_siblings(evidence, *cause.fix);
   if (cause.fix) add_lines_near(evidence, *cause.fix);
   return as_told(std::move(cause));

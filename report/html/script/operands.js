@@ -101,7 +101,7 @@ function origin(event, isRank = false) {
   if (!isObject(event)) return quiet("not known");
   const frame = userFrame(framesOf(event));
   const way = event.from && event.to ? `${string(event.from)} → ${string(event.to)}` : string(event.device);
-  return [way && make("span", null, way, " "), string(event.call) && make("span", null, isRank ? `${event.call} ` : `by ${event.call} `), frame ? code(location(frame)) : !isRank && quiet("at an unknown place")];
+  return [way && make("span", null, way, " "), string(event.call) && make("span", null, isRank ? `${event.call} ` : `by ${event.call} `), frame ? code(location(frame)) : !isRank && !string(event.call) && quiet("at an unknown place")];
 }
 
 // The lines that it passed since it was made.

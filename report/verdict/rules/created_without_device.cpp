@@ -257,6 +257,21 @@ std::optional<Cause> made_by_a_call_without_tensors(const Evidence& evidence) {
                use_site(evidence)};
 }
 
+// A module of TorchScript's, whose tensors have no names in Python.
+static std::optional<Cause> script_that_lies_there(const Evidence& evidence, const Operand& it, const Operand& other,
+                                                   size_t own) {
+  const auto& running = evidence.refusal.modules;
+  const bool script = std::any_of(running.begin(), running.end(), [&](const finding::RunningModule& each) {
+    return each.frame < own && each.type == "RecursiveScriptModule";
+  });
+  auto fix = script && it.names.empty() ? move_called(evidence, own, other, {}) : std::nullopt;
+  if (!fix) return std::nullopt;
+  return Cause{"module-split-or-hook-missing", Confidence::low,
+               fmt::format("A compiled module is called here, something of it lies on the CPU, and it was given {}.",
+                           with_place(other)),
+               std::move(fix)};
+}
+
 // Nothing that the failing line names lies there: what one of its calls gives does, or works with.
 std::optional<Cause> given_by_a_call_in_the_line(const Evidence& evidence) {
   const auto own = innermost_project(evidence.stack);
@@ -270,6 +285,7 @@ std::optional<Cause> given_by_a_call_in_the_line(const Evidence& evidence) {
   if (!pair) return std::nullopt;
   const auto there = [&](const finding::Mention& each) { return each.frame == *own && each.device == "cpu"; };
   if (std::any_of(evidence.refusal.mentions.begin(), evidence.refusal.mentions.end(), there)) return std::nullopt;
+  if (auto cause = script_that_lies_there(evidence, *pair.it, *pair.other, *own)) return cause;
   return Cause{"created-without-device", Confidence::low,
                fmt::format("{} lies on the CPU, where nothing is that the line names: what a call in it gives was made "
                            "without a device. It meets {}.",

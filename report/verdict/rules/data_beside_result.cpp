@@ -54,9 +54,20 @@ static std::optional<Cause> made_in_sight(const Operand& it, const Operand& othe
   return std::nullopt;
 }
 
+// What an object that is no module keeps was all that it was computed from: by_sources() asks about that.
+static bool is_of_kept(const Evidence& evidence, const Operand& it) {
+  const Operand* from = &it;
+  while (from->computed_from.size() == 1 && from->computed_from[0].device == it.device) {
+    from = &from->computed_from[0];
+    if (from->role == "attribute" && is_owned_by_an_object(evidence, *from)) return true;
+  }
+  return false;
+}
+
 std::optional<Cause> data_beside_result(const Evidence& evidence) {
   const auto computed = [](const Operand& it) { return it.came_from_a_module() || it.came_from_state(); };
-  if (const auto pair = evidence.pair([&](const Operand& it) { return !computed(it) && it.placed(); }, computed)) {
+  const auto beside = [&](const Operand& it) { return !computed(it) && it.placed() && !is_of_kept(evidence, it); };
+  if (const auto pair = evidence.pair(beside, computed)) {
     if (auto cause = made_beside(evidence, *pair.it, *pair.other)) return cause;
     if (auto cause = made_in_sight(*pair.it, *pair.other)) {
       cause->fix = use_site(evidence);
@@ -69,7 +80,9 @@ std::optional<Cause> data_beside_result(const Evidence& evidence) {
         use_site(evidence)};
   }
   const auto pair = evidence.pair(
-      [](const Operand& it) { return it.on_cpu() && it.created.known() && !it.moved.known(); },
+      [&](const Operand& it) {
+        return it.on_cpu() && it.created.known() && !it.moved.known() && !is_of_kept(evidence, it);
+      },
       [](const Operand& other) { return other.moved.known() && other.moved.line() && other.moved.line()->project; });
   if (!pair) return std::nullopt;
   return Cause{"input-not-moved", Confidence::low,
@@ -112,9 +125,10 @@ static std::optional<Cause> of_unseen_memory(const Evidence& evidence) {
 }
 
 std::optional<Cause> never_moved(const Evidence& evidence) {
-  const auto left = [](const Operand& it) {
+  const auto left = [&](const Operand& it) {
     const Frame* made = it.created.line();
-    return !it.is_of_state() && it.on_cpu() && !it.moved.known() && made && !says_device(made->source);
+    return !is_of_kept(evidence, it) && !it.is_of_state() && it.on_cpu() && !it.moved.known() && made &&
+           !says_device(made->source);
   };
   const auto pair = evidence.pair(
       left, [](const Operand& other) { return !other.on_cpu() && other.placed() && other.placed()->line(); });

@@ -118,8 +118,8 @@ std::optional<Cause> made_on_a_number(const Evidence& evidence) {
     const Frame* line = placed ? placed->line() : nullptr;
     const auto own = innermost_project(evidence.stack);
     const bool here = own && evidence.made_under(it, *own) && line && line->file == evidence.stack[*own].file;
-    return here && !it.is_of_state() && !it.on_cpu() && evidence.stack[*own].function != "<module>" &&
-                   written_number(*line, it.device)
+    return here && !it.is_of_state() && !it.on_cpu() && !computed_where_its_module_lies(it) &&
+                   evidence.stack[*own].function != "<module>" && written_number(*line, it.device)
                ? line
                : nullptr;
   };

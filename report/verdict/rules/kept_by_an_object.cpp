@@ -65,6 +65,16 @@ const Holder* owner(const Evidence& evidence, const Operand& it) {
   });
 }
 
+// A constructor of the class, or what constructs one by another name: `Normalize.from_stats(mean)`.
+bool by_a_maker(std::string_view type, const Stack& placed) {
+  if (in_a_constructor(placed)) return true;
+  const auto made = [&](const Frame& frame) {
+    const bool own = method_of(type, frame.function).starts_with("from_");
+    return own && frame.project;
+  };
+  return std::any_of(placed.begin(), placed.end(), made);
+}
+
 // The object of a library whose method runs and which has the operand.
 const Holder* running_object(const Evidence& evidence, const Operand& it) {
   return object_with(evidence, it, [&](const Holder& holder) {
@@ -153,7 +163,7 @@ std::optional<Cause> kept_by_an_object(const Evidence& evidence) {
   // What the object keeps its constructor has put on a GPU, and what its method was given never left the CPU.
   const Operand &it = *pair.it, &other = *pair.other;
   if (!it.on_cpu() && other.on_cpu() && !other.moved.known() && !other.is_of_state() && !made_by_a_module(other) &&
-      in_a_constructor(it.placed()->stack) && evidence.made_before_call(other))
+      by_a_maker(keeper(evidence, it)->type, it.placed()->stack) && evidence.made_before_call(other))
     return Cause{"input-not-moved", Confidence::low,
                  fmt::format("{} was given to {}, which has put {} on {}: {}.", with_place(other),
                              keeper(evidence, it)->type, it.name, it.device, at(it.placed()->line())),

@@ -73,6 +73,16 @@ std::optional<Fix> edit_of_read(const Evidence& evidence, const Operand& it, con
   return repair_of(*line, std::move(*code));
 }
 
+// A function has taken the model to the CPU, as one that makes room on a GPU does: who calls the model wants it back.
+std::optional<Fix> brought_back(const Evidence& evidence, const Operand& it, const Operand& state) {
+  const Frame* const away = state.moved.line();
+  const auto caller = evidence.caller_of_model();
+  if (!state.is_state() || !state.on_cpu() || state.moved.from != it.device || !away || !away->project ||
+      away->function == "<module>" || !caller || !evidence.stack[*caller].project)
+    return std::nullopt;
+  return repairing(move_called(evidence, *caller, it, {}));
+}
+
 // Where several lines have read it, one edit is no more than a part.
 std::optional<Fix> where_it_is_read(const Evidence& evidence, const Operand& it, const Operand& other) {
   auto fix = edit_of_read(evidence, it, other);
@@ -100,13 +110,14 @@ std::optional<Cause> kept_device(const Evidence& evidence) {
   if (!it) return std::nullopt;
   const auto& kept = it->origin().device_from;
   const bool module = kept.kind == "module";
+  auto back = module ? std::nullopt : brought_back(evidence, *it, *other);
   return Cause{
       module ? "state-not-registered" : "cached-state-elsewhere", Confidence::medium,
       fmt::format("{} lies where {} says, a plain attribute of {} that no .to() changes, and {} was moved away from "
                   "there: {}.",
                   with_place(it->origin()), kept.name, kept.type,
                   module ? "the module itself" : std::string(other->name), with_place(*other)),
-      where_it_is_read(evidence, it->origin(), *other)};
+      back ? std::move(back) : where_it_is_read(evidence, it->origin(), *other)};
 }
 
 }  // namespace devtrace::report::verdict::rules

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/format.h"
+#include "common/python_scan.h"
 #include "common/text.h"
 #include "report/verdict/device_edits.h"
 #include "report/verdict/rules.h"
@@ -51,13 +52,29 @@ std::optional<std::string> move_along(std::string_view source, std::string_view 
   return dedented(spliced(source, {end, end}, fmt::format(", {}={}", to.substr(1), *own)));
 }
 
+// `self.x, self.y = self.x.to(device), self.y.to(device)`, and behind it the same move of the other one.
+std::optional<std::string> move_behind_several(const std::string& statement, std::string_view from,
+                                               std::string_view to) {
+  const Scan scan(statement);
+  const std::string move = fmt::format("{}.to(", from);
+  const size_t begin = statement.find(move, scan.value_begins), comma = statement.find(',');
+  if (scan.value_begins == 0 || !scan.balanced || comma >= scan.value_begins || begin == std::string::npos ||
+      scan.depth[begin] != 0)
+    return std::nullopt;
+  size_t close = begin + move.size();
+  while (close < statement.size() && !(scan.code[close] && statement[close] == ')' && scan.depth[close] == 0)) ++close;
+  if (close + 1 < statement.size() && statement[close + 1] != ',') return std::nullopt;
+  const std::string_view given = std::string_view(statement).substr(begin + move.size(), close - begin - move.size());
+  return fmt::format("{}\n{} = {}.to({})", statement, to, to, given);
+}
+
 // `self.ids = self.ids.to(device)`, and behind it the same of the other one.
 std::optional<std::string> move_behind(std::string_view source, std::string_view moved, std::string_view left) {
   const std::string from = fmt::format("self{}", last_step(moved)), to = fmt::format("self{}", last_step(left));
   const std::string statement = dedented(source);
-  if (last_step(moved).empty() || last_step(left).empty() || assigned_name(statement) != from ||
-      reads(statement, from) != 1)
-    return std::nullopt;
+  if (last_step(moved).empty() || last_step(left).empty()) return std::nullopt;
+  if (auto code = move_behind_several(statement, from, to)) return code;
+  if (assigned_name(statement) != from || reads(statement, from) != 1) return std::nullopt;
   const size_t equals = statement.find('=');
   auto value = replace_read(statement.substr(equals + 1), from, to);
   if (!value) return std::nullopt;

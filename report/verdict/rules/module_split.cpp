@@ -406,9 +406,9 @@ std::optional<Cause> parts_of_no_module(const Evidence& evidence) {
                   holder->type, part->name, pair.other->device, pair.it->name, pair.it->device,
                   with_place(*pair.other)),
       std::nullopt};
-  // The model that was left, brought to where its input is.
+  // The model that was left, brought to where its input is; none is taken to the CPU for its input's sake.
   for (const Operand& given : evidence.operands) {
-    if (cause.fix || given.is_state() || given.device != pair.other->device) continue;
+    if (cause.fix || given.on_cpu() || given.is_state() || given.device != pair.other->device) continue;
     for (size_t frame = 0; frame < evidence.stack.size(); ++frame) {
       const Frame& here = evidence.stack[frame];
       const std::string_view name = given.name_in(frame);

@@ -273,6 +273,17 @@ std::string how_it_came(const Operand& state, const Operand& other) {
   return fmt::format("{} made the state elsewhere than its parameter is", at(state.created.line()));
 }
 
+// In front of `optimizer.step()`, for want of the line that left the state where it is.
+std::optional<Fix> in_front_of_the_step(const Evidence& evidence, const Operand& state) {
+  for (const Frame& line : evidence.stack) {
+    if (!line.project) continue;
+    const std::string optimizer = name_in_line(evidence, state, line), statement = dedented(line.source);
+    if (optimizer.empty() || !statement.starts_with(optimizer + ".step(") || !may_be_followed(statement)) continue;
+    return line_fix(line, fmt::format("{0}.load_state_dict({0}.state_dict())\n{1}", optimizer, statement));
+  }
+  return std::nullopt;
+}
+
 std::optional<Fix> fix_of_state(const Evidence& evidence, const Operand& state, const Operand& other) {
   if (const Frame* load = left_where_read(state, other)) return load_where(evidence, *load, other);
   const Event* moved = moved_since(state, other);
@@ -305,6 +316,8 @@ std::optional<Cause> optimizer_state(const Evidence& evidence) {
               std::nullopt};
   if (state) cause.fix = fix_of_state(evidence, *state, *pair.other);
   // load_state_dict brings each state to its parameter's device. Which line moved the model is not in the evidence.
+  if (state && (!cause.fix || cause.fix->code.empty()))
+    if (auto fix = in_front_of_the_step(evidence, *state)) cause.fix = std::move(fix);
   if (seen && (!cause.fix || cause.fix->code.empty())) {
     cause.fix =
         Fix{fmt::format("{0}.load_state_dict({0}.state_dict())  # once, after the model was moved", owner_of(*pair.it)),

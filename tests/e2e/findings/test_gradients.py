@@ -126,3 +126,22 @@ x = torch.ones""", 1)  # fmt: skip
     outcome = rehearse(source, options="text=0")
     assert outcome.finding["gradient"]["function"] == "Quantize"
     assert "asked" not in outcome.out and "compared" not in outcome.out
+
+
+def test_memory_of_the_backward_pass_is_said_to_be_of_it(rehearse):
+    """No Python line made it, and a frame of PyTorch's allocator would be none that anybody can change."""
+    outcome = rehearse("""
+        import torch
+        class Keep(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                ctx.save_for_backward(x.detach().cpu() < 0.5)
+                return x * 2
+            @staticmethod
+            def backward(ctx, grad):
+                return grad * ctx.saved_tensors[0]
+        x = torch.ones(3, device="cuda:0", requires_grad=True)
+        (Keep.apply(x) * 3).sum().backward()
+        """)
+    assert operand(outcome.finding, "cuda:0")["created"]["call"] == "the backward pass"
+    assert "grad created on cuda:0 by the backward pass\n" in outcome.err, outcome.err

@@ -336,3 +336,21 @@ def blend(x):
     keep = decays(3, 0.5) + 0.1
     return high * (1 - keep) + low * keep
 blend(torch.ones(3, device="cuda:0"))
+
+# === counted out by a function that gives more than that back
+# category: created-without-device
+# confidence: low
+# repairs: cause
+# says: which says no device
+# fix: return torch.arange(inputs[0].numel(), device=inputs.device).view(inputs[0].shape)
+def features_of(inputs):
+    return torch.arange(inputs[0].numel()).view(inputs[0].shape)
+def ablated(inputs, mask):
+    current = torch.stack([(mask == feature).float() for feature in range(2)])[:, None]
+    copies = inputs[None].expand(2, *inputs.shape)
+    keep = 1 - current
+    return copies * keep
+def attribute(inputs):
+    mask = features_of(inputs)
+    return ablated(inputs, mask)
+attribute(torch.ones(2, 3).to("cuda:0"))

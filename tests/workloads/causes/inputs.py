@@ -289,7 +289,7 @@ def run(batch, device):
 run(Batch(torch.ones(3), Pair(torch.ones(3), torch.ones(3))), "cuda:0")
 
 # === what a network computes of what its caller made
-# category: input-not-moved
+# category: created-without-device
 # confidence: low
 # repairs: cause
 # fix: return torch.tensor([sizes], device=next(self.encoder.parameters()).device)
@@ -471,3 +471,26 @@ shift = Shift(torch.full((3,), 2.0, device="cuda:0"))
 offset = torch.ones(3)
 shift.set_offset(offset)
 shift.apply(torch.ones(3).to("cuda:0"))
+
+# === a field that its class does not move
+# category: input-not-moved
+# confidence: medium
+# repairs: cause
+# says: stands beside data.x
+# fix: self.x, self.edges = self.x.to(device), self.edges.to(device)
+# fix: self.batch = self.batch.to(device)
+class Graph:
+    def __init__(self, x, edges):
+        self.x, self.edges, self.batch = x, edges, torch.zeros(len(x), dtype=torch.long)
+    def to(self, device):
+        self.x, self.edges = self.x.to(device), self.edges.to(device)
+        return self
+def pooled(x, batch):
+    return x.new_zeros(1, x.shape[1]).index_add(0, batch, x)
+class Pool(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(3, 5)
+    def forward(self, data):
+        return pooled(self.lin(data.x), data.batch)
+Pool().to("cuda:1")(Graph(torch.ones(4, 3), torch.zeros(2, 3, dtype=torch.long)).to("cuda:1"))

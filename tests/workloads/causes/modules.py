@@ -314,3 +314,33 @@ class Stack(nn.Module):
             x = part(x.to(part.weight.device)) + self.bias
         return x
 Stack()(torch.ones(2, 3))
+
+# === an encoder that its pipeline has not moved
+# category: module-split-or-hook-missing
+# confidence: medium
+# repairs: line
+# says: Pipe is no module and holds several
+# fix: return self.decode(c.to(next(self.decode.parameters()).device))
+class Pipe:
+    def __init__(self):
+        self.text, self.decode = nn.Embedding(5, 4), nn.Linear(4, 2)
+    def to(self, device):
+        self.decode.to(device)
+        return self
+    def run(self, ids):
+        c = self.text(ids)
+        return self.decode(c)
+pipe = Pipe().to("cuda:0")
+pipe.run(torch.tensor([1, 2]))
+
+# === answers of two models on numbered devices
+# category: module-split-or-hook-missing
+# confidence: low
+# repairs: line
+# fix: return own.to(proposed.device) == proposed
+target, draft = nn.Linear(3, 4).to("cuda:0"), nn.Linear(3, 4).to("cuda:1")
+def verify(x):
+    proposed = draft(x.to("cuda:1")).argmax(-1)
+    own = target(x.to("cuda:0")).argmax(-1)
+    return own == proposed
+verify(torch.ones(2, 3))

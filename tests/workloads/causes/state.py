@@ -464,3 +464,52 @@ class Net(nn.Module):
 def run(device):
     Net().to(device)(torch.ones(2, 3).to(device))
 run("cuda:0")
+
+# === tables of an object that is told a device and does not use it
+# category: cached-state-elsewhere
+# confidence: low
+# repairs: line
+# says: self.alpha_bar
+# says: Diffusion, which is no module
+# fix: a = a.to(x.device)
+# fix: return a.sqrt() * x + (1 - a).sqrt()
+class Diffusion:
+    def __init__(self, steps, device="cpu"):
+        self.steps, self.device = steps, torch.device(device)
+        self.betas = torch.linspace(1e-4, 0.02, steps)
+        self.alpha_bar = torch.cumprod(1 - self.betas, 0)
+    def noised(self, x, t):
+        a = self.alpha_bar[t].view(-1, 1)
+        return a.sqrt() * x + (1 - a).sqrt()
+diffusion = Diffusion(10, "cuda:0")
+diffusion.noised(torch.ones(2, 3, device="cuda:0"), torch.tensor([1, 4]))
+
+# === a device that may be left out, as nothing reads it
+# category: created-without-device
+# confidence: low
+# repairs: line
+# says: self.scores
+# says: says no device
+class Beam:
+    def __init__(self, width, device=None):
+        self.scores = torch.zeros(width)
+    def advance(self, found):
+        self.scores = (self.scores[:, None] + found).amax(1)
+beam = Beam(3)
+beam.advance(torch.ones(3, 5, device="cuda:0"))
+
+# === rows that were taken to the CPU where they were chosen
+# category: cached-state-elsewhere
+# confidence: low
+# repairs: line
+# says: self.centers
+# says: KMeans, which is no module
+class KMeans:
+    def fit(self, x):
+        picks = torch.randperm(len(x))[:2]
+        self.centers = x.cpu()[picks]
+        return self
+    def assign(self, x):
+        return torch.cdist(x, self.centers).argmin(1)
+kmeans = KMeans().fit(torch.ones(6, 3, device="cuda:0"))
+kmeans.assign(torch.ones(2, 3, device="cuda:0"))

@@ -64,10 +64,12 @@ bool is_used(const FunctionText& function, const std::string& parameter) {
   return function.bindings(parameter).empty() || (otherwise != function.defaults.end() && otherwise->second == "None");
 }
 
-// What the function has for a device.
-std::string device_parameter(const FunctionText& function) {
+// What the function has for a device, and reads up to that line for more than to keep it. `self.device = device` says
+// nothing of a tensor that a later line makes.
+std::string device_parameter(const FunctionText& function, int line) {
   for (const std::string& each : function.parameters)
-    if ((each == "device" || each.ends_with("_device")) && is_used(function, each)) return each;
+    if ((each == "device" || each.ends_with("_device")) && is_used(function, each) && function.works_with(each, line))
+      return each;
   return {};
 }
 
@@ -80,7 +82,7 @@ std::optional<DeviceArgument> device_argument(const python::Api& api, const std:
     if (!is_project_file(made[frame + 1].file, source.standard_library)) return std::nullopt;
     const FunctionText* function = names.function_of(made[frame].file, made[frame].function, made[frame].line);
     if (!function || function->module) return std::nullopt;
-    if (parameter.empty()) parameter = device_parameter(*function);
+    if (parameter.empty()) parameter = device_parameter(*function, made[frame].line);
     if (parameter.empty() || !is_used(*function, parameter)) return std::nullopt;
     const auto& all = function->parameters;
     if (std::find(all.begin(), all.end(), parameter) == all.end()) return std::nullopt;

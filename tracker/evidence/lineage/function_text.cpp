@@ -278,6 +278,45 @@ bool FunctionText::computes_below(int line, std::string_view name) const {
   return std::any_of(reads.begin(), reads.end(), computes) && std::none_of(reads.begin(), reads.end(), is_by_numpy);
 }
 
+// Is that name, a variable or an attribute, read in those bytes? As a keyword's name it is not.
+bool FunctionText::reads_between(size_t begin, size_t end, std::string_view name) const {
+  for (size_t at = begin; (at = text.find(name, at)) < end; at += name.size()) {
+    const size_t behind = at + name.size();
+    const bool part = at > 0 && (word_char(text[at - 1]) || text[at - 1] == '.');
+    if (!scan.code[at] || part || (behind < text.size() && word_char(text[behind]))) continue;
+    const size_t next = std::min(text.find_first_not_of(' ', behind), text.size() - 1);
+    if (text[next] != '=' || !is_assignment(text, next)) return true;
+  }
+  return false;
+}
+
+bool FunctionText::works_with(std::string_view parameter, int line) const {
+  std::vector<std::string> names{std::string(parameter)};
+  size_t begin = 0;  // behind the colon that ends the head
+  while (begin < text.size() && !(scan.code[begin] && scan.depth[begin] == 0 && text[begin] == ':')) ++begin;
+  int at = first + static_cast<int>(std::count(text.begin(), text.begin() + static_cast<ptrdiff_t>(begin), '\n'));
+  while (begin < text.size() && at <= line) {
+    do ++at;
+    while (at <= last && !begins_statement(at));
+    const size_t end = at > last ? text.size() : begin_of(at);
+    const std::string_view statement = std::string_view(text).substr(begin, end - begin);
+    const size_t value = Scan(statement).value_begins;
+    const std::string_view given = trimmed(statement.substr(value));
+    const bool keeps = value != 0 && trimmed(statement).starts_with("self.") &&
+                       (given.find('(') == given.npos || given.starts_with("torch.device("));
+    const auto reads = [&](const std::string& name) { return reads_between(begin + value, end, name); };
+    const bool read = std::any_of(names.begin(), names.end(), reads);
+    if (read && !keeps) return true;
+    for (size_t target = 0; read && target < value;) {
+      const size_t comma = std::min(statement.find_first_of(",=", target), value);
+      names.emplace_back(trimmed(statement.substr(target, comma - target)));
+      target = comma + 1;
+    }
+    begin = end;
+  }
+  return false;
+}
+
 std::vector<int> FunctionText::discarded_moves(std::string_view name) const {
   std::vector<int> lines;
   int line = first;

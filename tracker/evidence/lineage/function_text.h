@@ -35,6 +35,9 @@ struct FunctionText {
   bool reads_below(int line, std::string_view variable) const;
   // … so that it matters where it lies: neither moved there, nor asked for no more than its shape and the like.
   bool computes_below(int line, std::string_view name) const;
+  // Does a statement down to that line read the parameter, or an attribute that keeps it, for more than to keep it
+  // there?
+  bool works_with(std::string_view parameter, int line) const;
   // Lines that are a move of it and nothing else, `name.to(…)` or `name.cuda(…)`, from the top. A tensor stays where
   // it is then: nobody keeps the copy.
   std::vector<int> discarded_moves(std::string_view name) const;
@@ -44,6 +47,7 @@ struct FunctionText {
 
  private:
   size_t begin_of(int line) const;  // in the text
+  bool reads_between(size_t begin, size_t end, std::string_view name) const;
   std::vector<std::string_view> behind_reads_below(int line, std::string_view name) const;
 };
 

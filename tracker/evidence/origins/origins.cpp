@@ -1,5 +1,10 @@
 #include "tracker/evidence/origins/origins.h"
 
+#include <algorithm>
+#include <fstream>
+#include <string>
+
+#include "common/format.h"
 #include "tracker/base/options.h"
 #include "tracker/base/process_start.h"
 #include "tracker/evidence/origins/native_frames.h"
@@ -28,11 +33,24 @@ void add_stack(T& out, stacks::StackId stack, const SourceText& source) {
   out.native.known = false;
 }
 
+// Threads that PyTorch's engine has for the backward pass, for as long as the process lives.
+bool is_autograds(int64_t thread) {
+  std::ifstream name(fmt::format("/proc/self/task/{}/comm", thread));
+  std::string text;
+  return std::getline(name, text) && text.starts_with("pt_autograd_");
+}
+
 finding::Event event_of(const Origin& origin, const SourceText& source) {
   finding::Event event;
   event.time = seconds(origin.time);
   event.thread = origin.thread;
   add_stack(event, origin.stack, source);
+  const bool shown =
+      std::any_of(event.native.begin(), event.native.end(), [](const auto& each) { return each.project; });
+  if (event.stack.empty() && event.call.empty() && !shown && is_autograds(origin.thread)) {
+    event.call = "the backward pass";
+    event.native = {};
+  }
   return event;
 }
 

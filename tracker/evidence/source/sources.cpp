@@ -185,9 +185,27 @@ void Sources::add_by_line(size_t index) {
   if (!block) return;
   const std::vector<stacks::PythonFrame> made = stacks::resolve(block->allocated.stack);
   const std::optional<LiveLine> line = live_line(made, frames_);
-  if (note_device_source(made, block->allocated.time, line, index) || !line || block->moved_from.known()) return;
+  if (note_device_source(made, block->allocated.time, line, index) || block->moved_from.known()) return;
+  if (!line) return add_by_ended_method(made, index, block->allocated.time);
   const std::string text = source_.lines(frames_[line->frame].file, line->line);
   sources_in(read_expression(api_, text, false, ""), line->frame, index, block->allocated.time);
+}
+
+// `self.decay = self.rates.cumprod(0)` in a method that has returned: its object still has the one it was computed
+// from.
+void Sources::add_by_ended_method(const std::vector<stacks::PythonFrame>& made, size_t index, uint64_t time) {
+  const auto own = innermost_project(made, source_);
+  const auto place = own ? place_of(made[*own], std::nullopt, Path{"self", {}}) : std::nullopt;
+  if (!place) return;
+  const Expression line = read_expression(api_, source_.lines(made[*own].file, made[*own].line), false, "");
+  Expression read;
+  for (Path path : line.used) {
+    if (path.variable != "self" || path.steps.empty()) continue;
+    path.variable = place->path.variable;
+    path.steps.insert(path.steps.begin(), place->path.steps.begin(), place->path.steps.end());
+    read.used.push_back(std::move(path));
+  }
+  sources_in(read, place->frame, index, time);
 }
 
 void Sources::sources_in(const Expression& read, size_t frame, size_t index, uint64_t time) {

@@ -45,6 +45,7 @@ class Sources {
   bool is_operand(PyObject* tensor) const;
   void add_of(size_t index);
   void add_by_line(size_t index);
+  void add_by_ended_method(const std::vector<stacks::PythonFrame>& made, size_t index, uint64_t time);
   void add_base(size_t index);
   void sources_in(const Expression& read, size_t frame, size_t index, uint64_t time);
   bool is_callable_with_state(PyObject* value) const;
