@@ -136,7 +136,7 @@ bool says_device(std::string_view source) {
   for (const Call& call : factory_calls(source, scan)) {
     if (keyword_value(source, arguments(source, scan, call), "device")) return true;
   }
-  return !device_moves(source, scan).empty();
+  return !device_moves(source, scan).empty() || source.find(".cpu()") != source.npos;
 }
 
 bool hands_on_options(std::string_view source) {

@@ -37,7 +37,7 @@ std::optional<std::string> variable_of(const Fix& fix) {
 // `table[rows] = torch.arange(n)`: memory of a GPU is filled by nothing of the CPU's.
 std::optional<std::string> fill_there(std::string_view text, std::string_view variable) {
   const bool fills = trimmed(text).starts_with(fmt::format("{}[", variable)) && Scan(text).balanced;
-  if (!fills || !makes_tensor(text) || says_device(text)) return std::nullopt;
+  if (!fills || !makes_tensor(value_in(text)) || says_device(text)) return std::nullopt;
   return give_device(text, fmt::format("{}.device", variable));
 }
 

@@ -123,7 +123,10 @@ std::optional<std::string> edit_of_step(const Evidence& evidence, const finding:
   if (step.what == "given") return give_instead(source, step.otherwise, device);
   if (step.what == "defaulted") return give_argument(source, step.call, step.parameter, device);
   const bool bound = step.what == "returned" || step.what == "assigned";
-  if (step.what != "moved" && !(bound && it.is_state()) && it.is_of_state() && in_a_constructor(it.created.stack))
+  // A module goes to its device as a whole, unless it was put around a part that had been moved already.
+  const bool around = step.what == "made" && device.starts_with("next(self.");
+  if (step.what != "moved" && !(bound && it.is_state()) && it.is_of_state() && in_a_constructor(it.created.stack) &&
+      !around)
     return std::nullopt;
   if (bound && it.is_state() && !it.on_cpu()) return std::nullopt;
   if (bound) return edit_of_value(evidence, step, it, device);

@@ -110,6 +110,14 @@ bool is_where_its_object_works(const Evidence& evidence, const Operand& it, cons
   return own && line && line->same_function(evidence.stack[*own]) && it.device_from.name.starts_with("self.");
 }
 
+// `total = total + part`, which has made it in a pass before: what has been summed up stays where it is.
+bool is_accumulated(const Evidence& evidence, const Operand& it, const Operand&) {
+  const auto own = innermost_project(evidence.stack);
+  const Frame* const made = it.created.line();
+  return own && made && !it.moved.known() && it.role == "variable" && made->same_line(evidence.stack[*own]) &&
+         assigned_name(evidence.stack[*own].source) == it.name_in(*own);
+}
+
 // Did a part of a model give it for what the other one was computed from, too? It goes back to where that is.
 bool came_back_from_a_part(const Evidence& evidence, const Operand& it, const Operand& other) {
   const auto own = innermost_project(evidence.stack);
@@ -144,6 +152,7 @@ constexpr Cost kCosts[] = {
     {11,
      [](const Evidence&, const Operand& it, const Operand& other) { return it.requires_grad && !other.requires_grad; }},
     {12, is_where_its_object_works},
+    {13, is_accumulated},
     {8, came_back_from_a_part},
     {11, is_given_beside_own},
     {10, [](const Evidence&, const Operand&, const Operand&) { return true; }},
@@ -151,10 +160,42 @@ constexpr Cost kCosts[] = {
 // … and to take anything away from where a module's work is done, or from where the line puts its result.
 constexpr int kFromItsPlace = 50;
 
+// Is another one there that the failing line gives to a function beside it? `loss(s, y) + other(s, t)`.
+bool stands_with_more(const Evidence& evidence, const Group& group) {
+  const auto own = innermost_project(evidence.stack);
+  if (!own) return false;
+  const std::string_view line = evidence.stack[*own].source;
+  std::vector<std::string_view> names, others;
+  for (const Operand* each : group) {
+    const std::string_view text = written(*own, *each).empty() ? each->name_in(*own) : written(*own, *each);
+    if (is_identifier(text)) names.push_back(text);
+    for (const Operand& source : each->computed_from)
+      (reads(text, source.name_in(*own)) > 0 ? names : others).push_back(source.name_in(*own));
+  }
+  const auto beside = [&](std::string_view name, std::string_view device) {
+    return device == group[0]->device && is_identifier(name) &&
+           std::find(names.begin(), names.end(), name) == names.end() &&
+           std::any_of(names.begin(), names.end(),
+                       [&](std::string_view each) { return is_argument_beside(line, name, each); });
+  };
+  const auto device = std::string_view(group[0]->device);
+  return std::any_of(others.begin(), others.end(), [&](std::string_view each) { return beside(each, device); }) ||
+         std::any_of(evidence.refusal.expressions.begin(), evidence.refusal.expressions.end(),
+                     [&](const finding::FrameExpression& each) {
+                       const std::string_view tensor =
+                           std::string_view(each.expression).substr(0, each.expression.rfind('.'));
+                       return each.frame == *own && beside(tensor, each.device);
+                     }) ||
+         std::any_of(
+             evidence.refusal.mentions.begin(), evidence.refusal.mentions.end(),
+             [&](const finding::Mention& each) { return each.frame == *own && beside(each.name, each.device); });
+}
+
 // Fewer are moved rather than more.
 int cost(const Evidence& evidence, const Group& group, const Operand& other) {
   const std::string& from = group[0]->device;
-  int sum = kFromItsPlace * ((evidence.own_device() == from) + (device_of_assigned(evidence) == from));
+  int sum = stands_with_more(evidence, group) +
+            kFromItsPlace * ((evidence.own_device() == from) + (device_of_assigned(evidence) == from));
   for (const Operand* operand : group)
     sum += std::find_if(std::begin(kCosts), std::end(kCosts), [&](const Cost& each) {
              return each.fits(evidence, *operand, other);

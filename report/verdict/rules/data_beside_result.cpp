@@ -68,6 +68,13 @@ std::optional<Cause> data_beside_result(const Evidence& evidence) {
   const auto computed = [](const Operand& it) { return it.came_from_a_module() || it.came_from_state(); };
   const auto beside = [&](const Operand& it) { return !computed(it) && it.placed() && !is_of_kept(evidence, it); };
   if (const auto pair = evidence.pair(beside, computed)) {
+    // Two passes of one line: each worked where its own module was.
+    const Frame *const one = pair.it->placed()->line(), *const two = pair.other->created.line();
+    if (one && two && !pair.it->moved.known() && !pair.it->on_cpu() && one->project && one->same_line(*two))
+      return Cause{"module-split-or-hook-missing", Confidence::low,
+                   fmt::format("{} made both {} and {}, which lie where it was computed each time.", at(one),
+                               with_place(*pair.it), with_place(*pair.other)),
+                   use_site(evidence)};
     if (auto cause = made_beside(evidence, *pair.it, *pair.other)) return cause;
     if (auto cause = made_in_sight(*pair.it, *pair.other)) {
       cause->fix = use_site(evidence);

@@ -292,7 +292,10 @@ std::optional<Cause> computed_apart(const Evidence& evidence) {
   };
   auto pair = evidence.pair(of_a_layer, of_a_layer);
   if (!pair) return std::nullopt;
-  if (evidence.own_device() == pair.it->device) std::swap(pair.it, pair.other);
+  // The work is done where the module lies, and the side that is trained.
+  const bool trained = pair.it->requires_grad && !pair.other->requires_grad;
+  if (evidence.own_device() == pair.it->device || (trained && evidence.own_device() != pair.other->device))
+    std::swap(pair.it, pair.other);
   return Cause{kCategory, Confidence::medium,
                fmt::format("{} and {} were computed by parts of one model that are on different devices, and nothing "
                            "moves what passes between them.",

@@ -494,3 +494,15 @@ class Pool(nn.Module):
     def forward(self, data):
         return pooled(self.lin(data.x), data.batch)
 Pool().to("cuda:1")(Graph(torch.ones(4, 3), torch.zeros(2, 3, dtype=torch.long)).to("cuda:1"))
+
+# === made of nothing, and filled on the CPU in the same line
+# category: input-not-moved
+# confidence: low
+# repairs: line
+# fix: return logits.masked_fill(mask.to(logits.device), 0.0)
+def unlikely(logits):
+    rows = logits.argsort(-1)
+    mask = torch.zeros(logits.shape, dtype=torch.bool).scatter(-1, rows.cpu(), (logits > 0).cpu())
+    return logits.masked_fill(mask, 0.0)
+head = nn.Linear(4, 6).to("cuda:0")
+unlikely(head(torch.ones(2, 4, device="cuda:0")))

@@ -344,3 +344,75 @@ def verify(x):
     own = target(x.to("cuda:0")).argmax(-1)
     return own == proposed
 verify(torch.ones(2, 3))
+
+# === an adapter put around a layer that has been moved
+# category: module-split-or-hook-missing
+# confidence: medium
+# repairs: cause
+# fix: self.down = nn.Parameter(torch.ones(2, base.in_features, device=next(self.base.parameters()).device))
+# also: self.up = nn.Parameter(torch.zeros(base.out_features, 2, device=next(self.base.parameters()).device))
+class Adapter(nn.Module):
+    def __init__(self, base):
+        super().__init__()
+        self.base = base
+        self.down = nn.Parameter(torch.ones(2, base.in_features))
+        self.up = nn.Parameter(torch.zeros(base.out_features, 2))
+    def forward(self, x):
+        return self.base(x) + x @ self.down.T @ self.up.T
+def inject(model):
+    for name, child in list(model.named_children()):
+        setattr(model, name, Adapter(child))
+    return model
+model = inject(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2)).to("cuda:0"))
+model(torch.ones(2, 4, device="cuda:0"))
+
+# === the trained side of two stays
+# category: module-split-or-hook-missing
+# confidence: medium
+# repairs: line
+# fix: return nn.functional.cross_entropy(s, y) + nn.functional.kl_div(s.log_softmax(-1), t.to(s.device).softmax(-1))
+class Distiller(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.student, self.teacher = nn.Linear(4, 3).to("cuda:0"), nn.Linear(4, 3).to("cuda:1")
+    def forward(self, x, y):
+        with torch.no_grad():
+            t = self.teacher(x.to("cuda:1"))
+        s = self.student(x)
+        return nn.functional.cross_entropy(s, y) + nn.functional.kl_div(s.log_softmax(-1), t.softmax(-1))
+Distiller()(torch.ones(2, 4, device="cuda:0"), torch.tensor([0, 2], device="cuda:0"))
+
+# === what is summed up stays where it is
+# category: module-split-or-hook-missing
+# confidence: medium
+# repairs: line
+# fix: total = total + (piece.to(device) @ part.T).to(total.device)
+class Rows(nn.Module):
+    def __init__(self, devices):
+        super().__init__()
+        self.devices = devices
+        self.parts = nn.ParameterList([nn.Parameter(torch.ones(4, 3).to(device)) for device in devices])
+        self.bias = nn.Parameter(torch.ones(4).to(devices[0]))
+    def forward(self, x):
+        total = 0
+        for part, device, piece in zip(self.parts, self.devices, x.chunk(2, -1)):
+            total = total + piece.to(device) @ part.T
+        return total + self.bias
+Rows(["cuda:0", "cuda:1"])(torch.ones(2, 6))
+
+# === answers of members, one after the other
+# category: module-split-or-hook-missing
+# confidence: low
+# repairs: line
+# says: which lie where it was computed each time
+# fix: return torch.stack([value.to(outs[1].device) for value in outs]).mean(0)
+class Ensemble:
+    def __init__(self, members):
+        self.members = members
+    def predict(self, x):
+        outs = []
+        for member in self.members:
+            place = next(member.parameters()).device
+            outs.append(member(x.to(place)).softmax(-1))
+        return torch.stack(outs).mean(0)
+Ensemble([nn.Linear(4, 3).to("cuda:0"), nn.Linear(4, 3).to("cuda:1")]).predict(torch.ones(2, 4))

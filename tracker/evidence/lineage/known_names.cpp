@@ -117,9 +117,15 @@ void KnownNames::add_devices_of_self(const stacks::PythonFrame& made, const Func
                        [&](const std::string& code) { return code.find(expression) != code.npos; });
   };
   const Ref attributes = python::instance_dict(api_, self.get());
+  const auto expression_of = [&](PyObject* key) { return function.parameters[0] + "." + python::text(api_, key); };
+  if (const Ref parts = attributes ? python::entry(api_, attributes.get(), "_modules") : Ref();
+      parts && python::shape_of(api_, parts.get()) == python::Shape::dict)
+    for (python::DictEntries each(api_, parts.get()); each.next();)
+      if (torch_.is_module(each.value()) && named_before(expression_of(each.key())))
+        add_candidates({expression_of(each.key()), Ref::borrowed(api_, each.value())}, out);
   for (python::DictEntries each(api_, attributes.get()); each.next();) {
     const std::string name = python::text(api_, each.key());
-    const std::string expression = function.parameters[0] + "." + name;
+    const std::string expression = expression_of(each.key());
     if (!named_before(expression)) continue;
     if (torch_.is_tensor(each.value()) || torch_.is_module(each.value()))
       add_candidates({expression, Ref::borrowed(api_, each.value())}, out);
