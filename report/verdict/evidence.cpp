@@ -259,7 +259,7 @@ bool Evidence::made_inside_model(const Operand& operand) const {
 bool Evidence::happened_inside_model(const Event& event) const {
   const Stack& made = event.stack;
   const auto caller = caller_of_model();
-  if (!caller || made.empty()) return false;
+  if (!caller || made.empty() || (event.thread && thread && *event.thread != *thread)) return false;
   const auto given = placed_before_call(*caller);
   if (given && event.time && *event.time < *given) return false;
   const size_t depth = stack.size() - *caller;  // frames from the outermost to the caller of the model
@@ -267,7 +267,7 @@ bool Evidence::happened_inside_model(const Event& event) const {
   for (size_t from_outside = 1; from_outside <= depth; ++from_outside) {
     const Frame& here = stack[stack.size() - from_outside];
     const Frame& there = made[made.size() - from_outside];
-    if (from_outside == depth ? !here.same_line(there) : !here.same_function(there)) return false;
+    if (!here.same_line(there)) return false;
   }
   return calls_modules(made[made.size() - depth - 1]);
 }

@@ -70,6 +70,7 @@ std::vector<size_t> find_reads(std::string_view source, std::string_view name) {
     const bool equals = follows == '=' && (next + 1 >= source.size() || source[next + 1] != '=');
     if (equals && scan.depth[at] > 0) continue;                   // a keyword argument's name
     if (at < scan.value_begins && scan.depth[at] == 0) continue;  // the target of an assignment
+    if (source.substr(next).starts_with(":=")) continue;
     if (is_loop_target(source, at) || is_lambda_parameter(source, scan, at)) continue;
     if (follows == '.' && only_metadata(source, next)) continue;
     found.push_back(at);
@@ -150,7 +151,8 @@ bool binds(std::string_view source, std::string_view name) {
     const size_t end = at + name.size();
     if (!scan.code[at] || (at > 0 && (word_char(source[at - 1]) || source[at - 1] == '.'))) continue;
     if (end < source.size() && word_char(source[end])) continue;
-    if (is_loop_target(source, at) || is_lambda_parameter(source, scan, at)) return true;
+    const bool walrus = source.substr(skip_blanks(source, end)).starts_with(":=");
+    if (walrus || is_loop_target(source, at) || is_lambda_parameter(source, scan, at)) return true;
   }
   return false;
 }

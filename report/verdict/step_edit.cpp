@@ -91,7 +91,9 @@ std::optional<std::string> edit_of_value(const Evidence& evidence, const Step& s
   const std::string path = it.is_state() ? "." + it.module_path : std::string();
   const std::string written = with_one_quote(*target);
   for (const finding::Name& each : it.names) {
-    if (each.name == written + path) return move_value(source, device);
+    // Moved there already, it has been given other tensors since.
+    if (each.name == written + path)
+      return it.is_state() && says_device(source) ? std::nullopt : move_value(source, device);
     // A model that an object has, moved behind the line that gave the object its name.
     if (it.is_state() && it.is_of_whole_model() && each.name.starts_with(written + ".") && each.name.ends_with(path))
       return fmt::format("{}\n{}.to({})", dedented(source), each.name.substr(0, each.name.size() - path.size()),

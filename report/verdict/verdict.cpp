@@ -159,9 +159,19 @@ std::optional<Cause> by_sources(std::optional<Cause> (*const (&rules)[kCount])(c
   return std::nullopt;
 }
 
-// "cuda:1" is another device on the next machine, and in the next replica.
-bool writes_number(const Fix& fix) {
-  return fix.code.find("\"cuda:") != fix.code.npos;
+// The line that a fix changes, as a step of an operand's has it.
+std::string_view source_before(const Evidence& evidence, const Fix& fix) {
+  for (const Operand& operand : evidence.operands)
+    for (const finding::Step& step : operand.lineage)
+      if (step.line.file == fix.file && step.line.line == fix.line) return step.line.source;
+  return {};
+}
+
+// "cuda:1" is another device on the next machine, and in the next replica. Where the program has written it, it stays.
+bool writes_number(const Evidence& evidence, const Fix& fix) {
+  constexpr std::string_view kNumber = "\"cuda:";
+  return fix.code.find(kNumber) != fix.code.npos &&
+         source_before(evidence, fix).find(kNumber) == std::string_view::npos;
 }
 
 // The line that made a model's tensor on the CPU after the model was constructed, as one that reads a file does. That
@@ -261,15 +271,15 @@ finding::Cause cause_of(const Finding& finding) noexcept try {
   const auto own = innermost_project(evidence.stack);
   if (only_runs() && (!cause.fix || (own && cause.fix->file == evidence.stack[*own].file &&
                                      cause.fix->line == evidence.stack[*own].line)))
-    if (auto fix = move_where_given(evidence); fix && !writes_number(*fix)) cause.fix = std::move(fix);
-  if (!cause.fix || writes_number(*cause.fix))
+    if (auto fix = move_where_given(evidence); fix && !writes_number(evidence, *fix)) cause.fix = std::move(fix);
+  if (!cause.fix || writes_number(evidence, *cause.fix))
     if (auto fix = move_where_constructed(evidence)) cause.fix = std::move(fix);
-  if (cause.fix && writes_number(*cause.fix))
-    if (auto fix = fix_at_origin(evidence); fix && !writes_number(*fix)) cause.fix = std::move(fix);
-  if (cause.fix && writes_number(*cause.fix))
+  if (cause.fix && writes_number(evidence, *cause.fix))
+    if (auto fix = fix_at_origin(evidence); fix && !writes_number(evidence, *fix)) cause.fix = std::move(fix);
+  if (cause.fix && writes_number(evidence, *cause.fix))
     if (auto fix = move_where_called(evidence)) cause.fix = std::move(fix);
   if (!cause.fix && may_meet_anywhere(evidence, cause))
-    if (auto fix = use_site(evidence); fix && !writes_number(*fix)) cause.fix = std::move(fix);
+    if (auto fix = use_site(evidence); fix && !writes_number(evidence, *fix)) cause.fix = std::move(fix);
   if (!cause.fix) cause.fix = move_where_bound(evidence);
   if (!cause.fix) cause.fix = move_expression_given(evidence);
   if (!cause.fix && best) cause.fix = line_that_made_state(evidence);

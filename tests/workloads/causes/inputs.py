@@ -506,3 +506,29 @@ def unlikely(logits):
     return logits.masked_fill(mask, 0.0)
 head = nn.Linear(4, 6).to("cuda:0")
 unlikely(head(torch.ones(2, 4, device="cuda:0")))
+
+# === a batch whose class gives another one
+# category: input-not-moved
+# confidence: high
+# repairs: cause
+# says: drops what it makes
+# fix: batch = batch.to("cuda:0")
+class Batch(dict):
+    def to(self, device):
+        return Batch({key: value.to(device) for key, value in self.items()})
+def evaluate(model):
+    batch = Batch(x=torch.ones(4, 3))
+    batch.to("cuda:0")
+    return model(batch["x"])
+evaluate(nn.Linear(3, 2).to("cuda:0"))
+
+# === read in the line that binds it
+# category: input-not-moved
+# confidence: medium
+# repairs: cause
+# fix: return (x := inbox.pop()) is not None and module(x.to(next(module.parameters()).device))
+def stage(module, inbox):
+    return (x := inbox.pop()) is not None and module(x)
+first, second = nn.Linear(4, 4).to("cuda:0"), nn.Linear(4, 2).to("cuda:1")
+between = [stage(first, [torch.ones(2, 4, device="cuda:0")])]
+stage(second, between)

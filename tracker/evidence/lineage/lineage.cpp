@@ -76,6 +76,12 @@ bool name_of_constructor(const std::string& function) {
   return function == "__init__" || function.ends_with(".__init__");
 }
 
+// Where `.ids` of `batch.ids` begins, and `["ids"]` of `batch["ids"]`; 0 for a variable.
+size_t last_step_of(const std::string& name) {
+  const size_t at = name.find_last_of(".[");
+  return at == name.npos ? 0 : at;
+}
+
 // A line that means to move the tensor and does not: of a function that runs and has it, or of one that made it.
 std::optional<stacks::PythonFrame> discarded_move(const Operand& operand, const KnownNames& names, const Stack& made,
                                                   const std::vector<Frame>& frames, const SourceText& source) {
@@ -83,8 +89,10 @@ std::optional<stacks::PythonFrame> discarded_move(const Operand& operand, const 
     const Frame& frame = frames[name.frame];
     const FunctionText* function = names.function_of(frame.file, frame.function, frame.region.line);
     if (!frame.project || !function) continue;
-    if (const auto line = discarded_between(*function, name.name, 0, frame.region.line))
-      return stacks::PythonFrame{frame.file, frame.function, *line};
+    // `batch.to(device)` of a class that gives another one, for `batch["ids"]`.
+    for (std::string each = name.name; !each.empty() && each != "self"; each.resize(last_step_of(each)))
+      if (const auto line = discarded_between(*function, each, 0, frame.region.line))
+        return stacks::PythonFrame{frame.file, frame.function, *line};
   }
   const auto live = live_line(made, frames);
   const size_t gone = live ? made.size() - (frames.size() - live->frame) : made.size();
