@@ -180,12 +180,28 @@ Handler handler(const Variant& v) {
   return v.saturate ? of<F, false, true, kOperands>(v.wide) : of<F, false, false, kOperands>(v.wide);
 }
 
-// The one that programs have most, with the processor's own instruction where it has one.
+// The one that programs have most, with the processor's own instruction where it has one. The loop has to be inlined:
+// what a clone calls is compiled for every processor.
+template <class T>
+[[gnu::always_inline]] inline void fma_all(Machine& m, const Step& s) {
+  T* const d = m.at<T>(s.d);
+  const T* const a = m.at<T>(s.a);
+  const T* const b = m.at<T>(s.b);
+  const T* const c = m.at<T>(s.c);
+  for (const Run run : *m.lanes)
+#pragma GCC ivdep
+    for (uint32_t l = run.begin; l < run.end; ++l) {
+      if constexpr (sizeof(T) == 4)
+        d[l] = __builtin_fmaf(a[l], b[l], c[l]);
+      else
+        d[l] = __builtin_fma(a[l], b[l], c[l]);
+    }
+}
 IN_CLONES void fma_single(Machine& m, const Step& s) {
-  map3<float, float, float, float>(m, s, [](float a, float b, float c) { return __builtin_fmaf(a, b, c); });
+  fma_all<float>(m, s);
 }
 IN_CLONES void fma_double(Machine& m, const Step& s) {
-  map3<double, double, double, double>(m, s, [](double a, double b, double c) { return __builtin_fma(a, b, c); });
+  fma_all<double>(m, s);
 }
 
 template <class F>

@@ -1,7 +1,9 @@
 // Each instruction for many threads, against what the same means in C++.
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <ctime>
 #include <functional>
 #include <limits>
 
@@ -268,5 +270,31 @@ TEST(KernelArithmetic, SmallFloatingPoint) {
       std::vector<uint32_t>{0x40803e00}, 1, 6);
   EXPECT_EQ(out, (std::vector<uint32_t>{0x44e0, 0x44804200, 0x40803e00, 0x40103fc0, 0x413c, 0x40103fc0}));
 }
+
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+double seconds_of(const std::string& instruction) {
+  std::string body = "mov.f32 %f1, 0f3F800000; mov.f32 %f2, 0f3F800000; mov.u32 %r1, 0;\nAGAIN: ";
+  for (int i = 0; i < 32; ++i) body += instruction;
+  body += "add.u32 %r1, %r1, 1; setp.lt.u32 %p1, %r1, 100; @%p1 bra AGAIN; ret;";
+  std::vector<uint32_t> none(1);
+  Blocks memory;
+  timespec begin, end;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
+  EXPECT_EQ(launch(entry(body), memory, {memory.add(none)}, 1024).kind, devtrace::simulate::kernels::FaultKind::none);
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &end);
+  return static_cast<double>(end.tv_sec - begin.tv_sec) + 1e-9 * static_cast<double>(end.tv_nsec - begin.tv_nsec);
+}
+
+// It was a call of the C library's for each thread: eight times a sum's time.
+TEST(KernelArithmetic, AFusedProductIsTheProcessorsInstruction) {
+  if (!__builtin_cpu_supports("fma") || !__builtin_cpu_supports("avx2")) GTEST_SKIP() << "the processor has none";
+  double sum = 1, fused = 1;
+  for (int i = 0; i < 7; ++i) {
+    sum = std::min(sum, seconds_of("add.f32 %f3, %f1, %f2; "));
+    fused = std::min(fused, seconds_of("fma.rn.f32 %f3, %f1, %f2, %f2; "));
+  }
+  EXPECT_LT(fused, 3 * sum);
+}
+#endif
 
 }  // namespace
