@@ -34,6 +34,9 @@ enum class Type : uint8_t {
   e5m2,
   e4m3x2,
   e5m2x2,
+  s4,  // these three have no bytes of their own: parts of a register
+  u4,
+  b1,
   f32x2,
   u16x2,
   s16x2,

@@ -129,6 +129,7 @@ constexpr Family kFamilies[] = {
     {"trap", decode_flow, 0},
     {"txq", decode_texture, 2},
     {"vote", decode_warp, 0},
+    {"wmma", decode_wmma, 2},
     {"xor", decode_bits, 3},
 };
 static_assert(std::ranges::is_sorted(kFamilies, {}, &Family::opcode));

@@ -1,27 +1,12 @@
 // Matrices of a warp: ldmatrix, stmatrix, mma.
-#include <algorithm>
-#include <bit>
-#include <cmath>
-#include <cstring>
 #include <string>
 
 #include "simulate/kernels/decoder.h"
+#include "simulate/kernels/instructions/fragments.h"
 #include "simulate/kernels/instructions/reach.h"
-#include "simulate/kernels/instructions/small_floats.h"
 
 namespace devtrace::simulate::kernels {
 namespace {
-
-// Calls f(first lane) for each warp that is here as a whole; what is not is an error of the program's.
-template <class F>
-void whole_warps(Machine& m, F f) {
-  for (uint32_t first = 0; first < m.lane_count; first += 32) {
-    const uint32_t here = m.lanes->in_warp(first / 32);
-    if (!here) continue;
-    if (here != UINT32_MAX) return m.fail(FaultKind::trap, first, "a matrix of a warp whose threads are not all there");
-    f(first);
-  }
-}
 
 // --- Eight rows of eight numbers of 16 bits each; rows' addresses come from lanes. ---
 
@@ -72,59 +57,6 @@ bool decode_matrices(Decoder& d, bool store) {
 
 // --- mma ---
 
-// Of a register's part, as a number.
-double element(Type type, const uint8_t* reg, uint32_t i) {
-  uint16_t half = 0;
-  uint32_t word = 0;
-  double wide = 0;
-  switch (type) {
-    case Type::f16:
-      std::memcpy(&half, reg + 2 * i, 2);
-      return static_cast<double>(half_to_float(half));
-    case Type::bf16:
-      std::memcpy(&half, reg + 2 * i, 2);
-      return static_cast<double>(bfloat_to_float(half));
-    case Type::s8:
-      return static_cast<double>(static_cast<int8_t>(reg[i]));
-    case Type::u8:
-      return static_cast<double>(reg[i]);
-    case Type::e4m3:
-      return static_cast<double>(small_to_float(reg[i], 3));
-    case Type::e5m2:
-      return static_cast<double>(small_to_float(reg[i], 2));
-    case Type::f64:
-      std::memcpy(&wide, reg, 8);
-      return wide;
-    case Type::s32:
-      std::memcpy(&word, reg, 4);
-      return static_cast<double>(static_cast<int32_t>(word));
-    case Type::tf32:
-      std::memcpy(&word, reg, 4);
-      word &= ~0x1fffu;
-      return static_cast<double>(std::bit_cast<float>(word));
-    default:
-      std::memcpy(&word, reg, 4);
-      return static_cast<double>(std::bit_cast<float>(word));
-  }
-}
-
-void set_element(Type type, uint8_t* reg, uint32_t i, double value, bool saturate) {
-  if (type == Type::f16) {
-    const uint16_t half = half_of(value);
-    std::memcpy(reg + 2 * i, &half, 2);
-  } else if (type == Type::f64) {
-    std::memcpy(reg, &value, 8);
-  } else if (type == Type::s32) {
-    const auto whole = static_cast<int64_t>(value);
-    const auto word = saturate ? static_cast<int32_t>(std::min<int64_t>(std::max<int64_t>(whole, INT32_MIN), INT32_MAX))
-                               : static_cast<int32_t>(whole);
-    std::memcpy(reg, &word, 4);
-  } else {
-    const auto single = static_cast<float>(value);
-    std::memcpy(reg, &single, 4);
-  }
-}
-
 struct Shape {
   uint32_t rows = 0, columns = 0, depth = 0;
 };
@@ -156,40 +88,40 @@ Fragments fragments(const Machine& m, const Step& s) {
   return f;
 }
 
-constexpr uint32_t kMostRows = 16, kMostColumns = 8, kMostDepth = 64;
-
 // The places of a fragment's numbers are the manual's: lanes in groups of four, a group a row of A and a column of B.
 void multiply(Machine& m, const Step& s) {
   const Fragments f = fragments(m, s);
-  const auto bytes_of = [](Type type) { return static_cast<uint32_t>(ptx::bytes_of(type)); };
-  const auto in_register = [&](Type type) { return bytes_of(type) >= 4 ? 1 : 4 / bytes_of(type); };
+  const auto reg = [&](int which, uint32_t r, uint32_t lane) {
+    const Type types[] = {f.d, f.a, f.b, f.c};
+    return register_of(m, f.registers[which][r], types[which], lane);
+  };
   whole_warps(m, [&](uint32_t first) {
-    double a[kMostRows][kMostDepth] = {}, b[kMostColumns][kMostDepth] = {};
-    const auto reg = [&](int which, uint32_t r, uint32_t lane) {
-      const Type types[] = {f.d, f.a, f.b, f.c};
-      const uint32_t width = bytes_of(types[which]) == 8 ? 8 : 4;
-      return reinterpret_cast<uint8_t*>(m.at<uint32_t>(f.registers[which][r])) + size_t{width} * (first + lane);
-    };
+    Product p;
+    p.rows = f.shape.rows;
+    p.columns = f.shape.columns;
+    p.depth = f.shape.depth;
+    p.exclusive = s.mode;
     for (uint32_t l = 0; l < 32; ++l) {
       const uint32_t group = l / 4, in_group = l % 4;
       const uint32_t ea = in_register(f.a), eb = in_register(f.b);
       const uint32_t halves = f.shape.rows == 16 ? 2 : 1;
       for (uint32_t r = 0; r < f.counts[1]; ++r)
         for (uint32_t i = 0; i < ea; ++i)
-          a[(group + 8 * (r % halves)) % kMostRows][(in_group * ea + i + r / halves * 4 * ea) % kMostDepth] =
-              element(f.a, reg(1, r, l), i);
+          p.a[group + 8 * (r % halves)][in_group * ea + i + r / halves * 4 * ea] =
+              element(f.a, reg(1, r, first + l), i);
       for (uint32_t r = 0; r < f.counts[2]; ++r)
         for (uint32_t i = 0; i < eb; ++i)
-          b[group][(in_group * eb + i + r * 4 * eb) % kMostDepth] = element(f.b, reg(2, r, l), i);
+          p.b[in_group * eb + i + r * 4 * eb][group] = element(f.b, reg(2, r, first + l), i);
     }
     const uint32_t ec = in_register(f.c), ed = in_register(f.d);
-    for (uint32_t l = 0; l < 32; ++l)
-      for (uint32_t i = 0; i < f.shape.rows / 4; ++i) {
-        const uint32_t row = l / 4 + 8 * (i / 2), column = l % 4 * 2 + i % 2;
-        double sum = element(f.c, reg(3, i / ec, l), i % ec);
-        for (uint32_t k = 0; k < f.shape.depth; ++k) sum += a[row][k] * b[column][k];
-        set_element(f.d, reg(0, i / ed, l), i % ed, sum, f.saturate);
-      }
+    const auto each = [&](auto what) {
+      for (uint32_t l = 0; l < 32; ++l)
+        for (uint32_t i = 0; i < f.shape.rows / 4; ++i)
+          what(first + l, i, p.sums[l / 4 + 8 * (i / 2)][l % 4 * 2 + i % 2]);
+    };
+    each([&](uint32_t l, uint32_t i, double& sum) { sum = element(f.c, reg(3, i / ec, l), i % ec); });
+    p.compute();
+    each([&](uint32_t l, uint32_t i, double sum) { set_element(f.d, reg(0, i / ed, l), i % ed, sum, f.saturate); });
   });
 }
 
@@ -198,11 +130,11 @@ bool read_shape(Decoder& d, Shape* shape) {
     std::string_view name;
     Shape shape;
   };
-  static constexpr Row kShapes[] = {{".m16n8k4", {16, 8, 4}},
-                                    {".m16n8k8", {16, 8, 8}},
-                                    {".m16n8k16", {16, 8, 16}},
-                                    {".m16n8k32", {16, 8, 32}},
-                                    {".m8n8k16", {8, 8, 16}}};
+  static constexpr Row kShapes[] = {{".m16n8k4", {16, 8, 4}},     {".m16n8k8", {16, 8, 8}},
+                                    {".m16n8k16", {16, 8, 16}},   {".m16n8k32", {16, 8, 32}},
+                                    {".m16n8k64", {16, 8, 64}},   {".m16n8k128", {16, 8, 128}},
+                                    {".m16n8k256", {16, 8, 256}}, {".m8n8k16", {8, 8, 16}},
+                                    {".m8n8k32", {8, 8, 32}},     {".m8n8k128", {8, 8, 128}}};
   for (const Row& row : kShapes)
     if (d.has(row.name)) return *shape = row.shape, true;
   // Of 64 bits; that of f16 has a layout of its own.
@@ -220,16 +152,17 @@ bool decode_mma(Decoder& d) {
   for (size_t i = 0; i < 4; ++i) {
     const Type type = d.types()[i] == Type::f64 ? Type::b64 : Type::b32;
     const std::vector<Operand> parts = d.parts(d.operand(i));
-    const size_t bits = 8 * (ptx::bytes_of(d.types()[i]));
-    const uint32_t depth = i == 1   ? shape.rows * shape.depth
+    const uint32_t count = i == 1   ? shape.rows * shape.depth
                            : i == 2 ? shape.columns * shape.depth
                                     : shape.rows * shape.columns;
-    if (parts.size() * ptx::bytes_of(type) * 8 * 32 != depth * bits) return false;
+    if (parts.size() * ptx::bytes_of(type) * 8 * 32 != size_t{count} * bits_of(d.types()[i])) return false;
     more.push_back(static_cast<Slot>(parts.size()));
     for (const Operand& part : parts) more.push_back(i == 0 ? d.destination(part, type) : d.source(part, type));
   }
   const uint32_t extra = d.more(more);
-  d.emit(multiply).extra = extra;
+  Step& step = d.emit(multiply);
+  step.extra = extra;
+  step.mode = d.has(".xor");
   return true;
 }
 

@@ -1,4 +1,5 @@
 // What threads do together, and what they are kept from: divergence, barriers, warps, calls, shared memory, faults.
+#include <bit>
 #include <cstdint>
 #include <numeric>
 #include <random>
@@ -212,6 +213,118 @@ TEST(KernelBlock, MatricesOfAWarp) {
     for (uint32_t j = 0; j < 4; ++j) {
       const uint32_t row = i / 4 + (j / 2) * 8, column = i % 4 * 2 + j % 2;
       EXPECT_EQ(out[4 * i + j], 1 + 16.0f * static_cast<float>(row * column));
+    }
+}
+
+// Sums of products of small whole numbers, by what wmma loads and stores, however it keeps them. Each line: rows,
+// columns, depth, registers of A, B and C.
+TEST(KernelBlock, MatricesOfWmma) {
+  struct Case {
+    const char *shape, *type, *sum;
+    uint32_t rows, columns, depth, a, b, c;
+    const char* types;  // of the product
+  };
+  const Case cases[] = {
+      {"m16n16k16", "f16", "f32", 16, 16, 16, 8, 8, 8, "f32.f32"},
+      {"m32n8k16", "f16", "f32", 32, 8, 16, 8, 8, 8, "f32.f32"},
+      {"m8n32k16", "f16", "f32", 8, 32, 16, 8, 8, 8, "f32.f32"},
+      {"m16n16k16", "bf16", "f32", 16, 16, 16, 4, 4, 8, "f32.bf16.bf16.f32"},
+      {"m8n32k16", "bf16", "f32", 8, 32, 16, 2, 8, 8, "f32.bf16.bf16.f32"},
+      {"m16n16k8", "tf32", "f32", 16, 16, 8, 4, 4, 8, "f32.tf32.tf32.f32"},
+      {"m16n16k16", "s8", "s32", 16, 16, 16, 2, 2, 8, "s32.s8.s8.s32"},
+      {"m32n8k16", "u8", "s32", 32, 8, 16, 4, 1, 8, "s32.u8.u8.s32"},
+      {"m8n8k32", "s4", "s32", 8, 8, 32, 1, 1, 2, "s32.s4.s4.s32"},
+      {"m8n8k4", "f64", "f64", 8, 8, 4, 1, 1, 2, "f64.f64.f64.f64"},
+  };
+  const auto numbers = [](uint32_t i) { return static_cast<int>(i * 7 % 5); };
+  for (const Case& one : cases) {
+    const std::string type = one.type, sum = one.sum;
+    const bool wide = type == "f64";
+    // A by rows and B by columns: both have the depth one behind the other.
+    std::vector<uint8_t> a(one.rows * one.depth * 8), b(one.columns * one.depth * 8);
+    const auto put = [&](std::vector<uint8_t>& to, uint32_t i, int value) {
+      if (type == "f16")
+        reinterpret_cast<_Float16*>(to.data())[i] = static_cast<_Float16>(value);
+      else if (type == "bf16")
+        reinterpret_cast<uint16_t*>(to.data())[i] =
+            static_cast<uint16_t>(std::bit_cast<uint32_t>(static_cast<float>(value)) >> 16);
+      else if (type == "tf32")
+        reinterpret_cast<float*>(to.data())[i] = static_cast<float>(value);
+      else if (wide)
+        reinterpret_cast<double*>(to.data())[i] = value;
+      else if (type == "s4")
+        to[i / 2] = static_cast<uint8_t>(to[i / 2] | (value & 15) << (4 * (i % 2)));
+      else
+        to[i] = static_cast<uint8_t>(value);
+    };
+    const int negative = type == "u8" ? 0 : 1;
+    for (uint32_t i = 0; i < one.rows * one.depth; ++i) put(a, i, numbers(i) - negative);
+    for (uint32_t i = 0; i < one.columns * one.depth; ++i) put(b, i, numbers(i + 3) - negative);
+    std::vector<double> out(one.rows * one.columns);
+    Blocks memory;
+    std::string registers;
+    const auto list = [&](const char* name, uint32_t count) {
+      std::string all = "{";
+      for (uint32_t i = 0; i < count; ++i) all += std::string(i ? ", %" : "%") + name + std::to_string(i);
+      return all + "}";
+    };
+    const std::string bits = wide ? "64" : "32";
+    const std::string shape = one.shape, load = ".sync.aligned.";
+    const std::string ab = type;
+    const std::string text =
+        ".reg .b" + bits +
+        " %a<9>, %b<9>, %c<9>; ld.param.u64 %rd1, [in]; ld.param.u64 %rd2, [out]; ld.param.u64 %rd3, " +
+        "[other]; mov.u32 %r1, " + std::to_string(one.depth) + ";\n" + "wmma.load.a" + load + "row." + shape +
+        ".global." + ab + " " + list("a", one.a) + ", [%rd1], %r1;\n" + "wmma.load.b" + load + "col." + shape + "." +
+        ab + " " + list("b", one.b) + ", [%rd3];\n" + "wmma.load.c" + load + "row." + shape + ".global." + sum + " " +
+        list("c", one.c) + ", [%rd2];\n" + "wmma.mma" + load + "row.col." + shape + "." + one.types + " " +
+        list("c", one.c) + ", " + list("a", one.a) + ", " + list("b", one.b) + ", " + list("c", one.c) + ";\n" +
+        "wmma.store.d" + load + "row." + shape + ".global." + sum + " [%rd2], " + list("c", one.c) + ";\nret;";
+    const auto set = [&](uint32_t i, int value) {
+      if (wide)
+        out[i] = value;
+      else if (sum == "f32")
+        reinterpret_cast<float*>(out.data())[i] = static_cast<float>(value);
+      else
+        reinterpret_cast<int*>(out.data())[i] = value;
+    };
+    for (uint32_t i = 0; i < one.rows * one.columns; ++i) set(i, static_cast<int>(i % 9));
+    const Result r = launch(entry(text), memory, {memory.add(a), memory.add(out), memory.add(b)}, 32);
+    ASSERT_EQ(r.kind, FaultKind::none) << r.text << " " << r.instruction;
+    for (uint32_t row = 0; row < one.rows; ++row)
+      for (uint32_t column = 0; column < one.columns; ++column) {
+        const uint32_t i = row * one.columns + column;
+        int expected = static_cast<int>(i % 9);
+        for (uint32_t k = 0; k < one.depth; ++k)
+          expected += (numbers(row * one.depth + k) - negative) * (numbers(column * one.depth + k + 3) - negative);
+        const double found = wide           ? out[i]
+                             : sum == "f32" ? static_cast<double>(reinterpret_cast<float*>(out.data())[i])
+                                            : reinterpret_cast<int*>(out.data())[i];
+        ASSERT_EQ(found, expected) << shape << " " << type << " " << row << " " << column;
+      }
+  }
+}
+
+// Single bits: A's row r has its bit k set where k < 8 * r, B's column where k < 16.
+TEST(KernelBlock, MatricesOfBits) {
+  std::vector<uint32_t> a(8 * 4), b(8 * 4), out(2 * 64);
+  for (uint32_t row = 0; row < 8; ++row) a[row * 4] = (1u << (4 * row)) - 1, b[row * 4] = 0xffff;
+  Blocks memory;
+  const std::string load = ".sync.aligned.";
+  const Result r = launch(
+      entry("ld.param.u64 %rd1, [in]; ld.param.u64 %rd2, [out]; ld.param.u64 %rd3, [other]; mov.u32 %r9, 0;\n"
+            "wmma.load.a.sync.aligned.row.m8n8k128.b1 {%r1}, [%rd1]; wmma.load.b.sync.aligned.col.m8n8k128.b1 {%r2}, "
+            "[%rd3], 128;\n"
+            "wmma.mma.xor.popc.sync.aligned.row.col.m8n8k128.s32.b1.b1.s32 {%r3, %r4}, {%r1}, {%r2}, {%r9, %r9};\n"
+            "wmma.mma.and.popc.sync.aligned.row.col.m8n8k128.s32.b1.b1.s32 {%r5, %r6}, {%r1}, {%r2}, {%r9, %r9};\n"
+            "wmma.store.d.sync.aligned.row.m8n8k128.s32 [%rd2], {%r3, %r4}; "
+            "wmma.store.d.sync.aligned.row.m8n8k128.s32 [%rd2+256], {%r5, %r6}; ret;"),
+      memory, {memory.add(a), memory.add(out), memory.add(b)}, 32);
+  ASSERT_EQ(r.kind, FaultKind::none) << r.text << " " << r.instruction;
+  for (uint32_t row = 0; row < 8; ++row)
+    for (uint32_t column = 0; column < 8; ++column) {
+      EXPECT_EQ(out[row * 8 + column], static_cast<uint32_t>(std::popcount(a[row * 4] ^ 0xffffu)));
+      EXPECT_EQ(out[64 + row * 8 + column], static_cast<uint32_t>(std::popcount(a[row * 4] & 0xffffu)));
     }
 }
 
