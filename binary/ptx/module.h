@@ -59,8 +59,10 @@ struct Operand {
     pair,       // parts: d|p
   };
   Kind kind = Kind::sink;
-  bool negated = false;   // !p
+  bool negated = false;   // !p, or -r
   int8_t component = -1;  // of a vector register
+  // Of video instructions: which bytes ("b2", "b7610") or halves ("h1", "h32") of it.
+  std::string_view selector;
   uint32_t index = 0;
   uint64_t value = 0;
   std::string_view name;

@@ -20,6 +20,11 @@ int component_of(std::string_view word) {
   return at == kNames.npos ? -1 : static_cast<int>(at % 4);
 }
 
+bool is_selector(std::string_view word) {
+  return word.size() >= 3 && word.size() <= 6 && (word[1] == 'b' || word[1] == 'h') &&
+         word.find_first_not_of("01234567", 2) == word.npos;
+}
+
 }  // namespace
 
 bool Parser::find_register(std::string_view name, uint32_t* index) {
@@ -149,14 +154,17 @@ bool Parser::operand(Operand* out, int depth) {
   }
   const bool negative = accept("-");
   if (!begins_name(token_.text)) return constant(out, negative);
-  if (negative) return fail("expected a number");
   const std::string_view name = take().text;
   if (name == "_") {
     out->kind = Operand::Kind::sink;
   } else if (!named(name, out)) {
     return false;
   }
-  if (token_.adjacent && token_.text.starts_with('.')) {
+  if (negative && out->kind != Operand::Kind::reg) return fail("expected a number");
+  out->negated = negative;
+  if (token_.adjacent && is_selector(token_.text)) {
+    out->selector = take().text.substr(1);
+  } else if (token_.adjacent && token_.text.starts_with('.')) {
     const std::string_view suffix = take().text;
     out->component = static_cast<int8_t>(component_of(suffix));
     if (out->component < 0) return fail("unknown component '" + std::string(suffix) + "' before");

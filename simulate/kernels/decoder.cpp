@@ -281,6 +281,7 @@ void Decoder::convert(Slot d, size_t to, Slot s, size_t from, bool sign) {
 
 Slot Decoder::source(const Operand& o, Type type) {
   if (type == Type::pred) return predicate(o);
+  if (o.negated || !o.selector.empty()) refuse("a part of an operand");
   size_t bytes = 0;
   bool sign = false;
   Slot slot = raw(o, type, &bytes, &sign);

@@ -118,6 +118,7 @@ bool decode_convert(Decoder& d);
 bool decode_compare(Decoder& d);
 bool decode_memory(Decoder& d);
 bool decode_atomic(Decoder& d);
+bool decode_video(Decoder& d);
 bool decode_warp(Decoder& d);
 bool decode_flow(Decoder& d);
 bool decode_matrix(Decoder& d);

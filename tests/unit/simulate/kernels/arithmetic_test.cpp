@@ -271,6 +271,53 @@ TEST(KernelArithmetic, SmallFloatingPoint) {
   EXPECT_EQ(out, (std::vector<uint32_t>{0x44e0, 0x44804200, 0x40803e00, 0x40103fc0, 0x413c, 0x40103fc0}));
 }
 
+// The manual's: parts of a and b, what is saturated, a second operation with c, or c's other parts. a = 0x80ff0102, b =
+// 0x7f010305, c = 10.
+TEST(KernelArithmetic, VideoInstructions) {
+  struct Case {
+    const char* ptx;
+    uint32_t expected;
+  };
+  const Case cases[] = {
+      {"vadd.u32.u32.u32 %r5, %r1.b0, %r2.b1;", 5},
+      {"vadd.s32.s32.s32 %r5, %r1.b2, %r2.b2;", 0},
+      {"vadd.u32.u32.u32 %r5, %r1.h1, %r2.h0;", 0x80ff + 0x0305},
+      {"vsub.s32.u32.u32 %r5, %r1.b0, %r2.b0;", static_cast<uint32_t>(-3)},
+      {"vsub.u32.u32.u32.sat %r5, %r1.b0, %r2.b0;", 0},
+      {"vadd.s32.s32.s32.sat %r5.b3, %r1.b3, %r1.b3, %r3;", 0x8000000a},
+      {"vabsdiff.u32.u32.u32.add %r5, %r1.b0, %r2.b0, %r3;", 13},
+      {"vmin.s32.s32.s32.max %r5, %r1, %r2, %r3;", 10},
+      {"vmax.u32.u32.u32 %r5.h1, %r1.b0, %r2.b0, %r3;", 0x5000a},
+      {"vshl.u32.u32.u32.clamp %r5, %r1.b0, %r2.b0;", 64},
+      {"vshr.s32.s32.u32.wrap %r5, %r1, %r2.b0;", static_cast<uint32_t>(static_cast<int32_t>(0x80ff0102) >> 5)},
+      {"vset.u32.u32.lt %r5, %r1.b0, %r2.b0;", 1},
+      {"vset.s32.s32.gt.add %r5, %r1, %r2, %r3;", 10},
+      {"vmad.u32.u32.u32 %r5, %r1.b0, %r2.b0, %r3;", 20},
+      {"vmad.s32.s32.s32 %r5, -%r1.b0, %r2.b0, %r3;", 0},
+      {"vmad.s32.s32.s32.shr7 %r5, %r1.h1, %r2.b0, -%r3;", static_cast<uint32_t>((-0x7f01 * 5 - 10) >> 7)},
+      {"vmad.u32.u32.u32.po %r5, %r1.b0, %r2.b0, %r3;", 21},
+      {"vadd4.u32.u32.u32 %r5, %r1, %r2, %r3;", 0xff000407},
+      {"vadd4.u32.u32.u32.sat %r5, %r1, %r2, %r3;", 0xffff0407},
+      {"vsub4.s32.s32.s32.sat %r5, %r1, %r2, %r3;", 0x80fefefd},
+      {"vabsdiff4.u32.u32.u32.add %r5, %r1, %r2, %r3;", 10 + 1 + 254 + 2 + 3},
+      {"vavrg4.u32.u32.u32 %r5.b10, %r1, %r2, %r3;", 0x0204},
+      {"vmin4.s32.s32.s32 %r5.b3, %r1, %r2, %r3;", 0x8000000a},
+      {"vmax4.u32.u32.u32 %r5, %r1.b0123, %r2.b7654, %r3;", 0x7f01ff80},
+      {"vset4.u32.u32.ge %r5, %r1, %r2, %r3;", 0x01010000},
+      {"vadd2.u32.u32.u32 %r5, %r1, %r2, %r3;", 0x00000407},
+      {"vadd2.s32.s32.s32.sat %r5.h1, %r1.h11, %r1.h11, %r3;", 0x8000000a},
+      {"vsub2.u32.u32.u32.add %r5, %r1, %r1.h10, %r3;", 10},
+      {"vavrg2.s32.s32.s32 %r5, %r1, %r2.h32, %r3;", 0x00000204},
+      {"vset2.s32.s32.lt.add %r5, %r1, %r2, %r3;", 12},
+  };
+  for (const Case& one : cases) {
+    const auto out = each<uint32_t>("ld.global.v2.b32 {%r1, %r2}, [%rd1]; mov.u32 %r3, 10;\n" + std::string(one.ptx) +
+                                        " st.global.b32 [%rd2], %r5;",
+                                    std::vector<uint32_t>{0x80ff0102, 0x7f010305}, 2);
+    EXPECT_EQ(out[0], one.expected) << one.ptx << std::hex << " " << out[0];
+  }
+}
+
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 double seconds_of(const std::string& instruction) {
   std::string body = "mov.f32 %f1, 0f3F800000; mov.f32 %f2, 0f3F800000; mov.u32 %r1, 0;\nAGAIN: ";
