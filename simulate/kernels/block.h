@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "simulate/kernels/children.h"
 #include "simulate/kernels/code.h"
 #include "simulate/kernels/hazards.h"
 #include "simulate/kernels/launch.h"
@@ -18,7 +19,7 @@ class Block {
  public:
   enum class State : uint8_t { done, goes_on, waits, failed };
 
-  Block(const Program& program, uint32_t function, const Launch& launch, Memory& memory);
+  Block(const Program& program, uint32_t function, const Launch& launch, Memory& memory, Children& children);
   ~Block();
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;
@@ -88,6 +89,9 @@ class Block {
   // builtins.cpp
   void builtin(const CallSite& site, const Frame& frame, const Lanes& lanes);
   void assertion(const CallSite& site, const Frame& frame, uint32_t lane);
+  uint64_t runtime(const CallSite& site, const Frame& frame, uint32_t lane);
+  size_t parameter_bytes(uint64_t kernel, uint32_t* function) const;
+  bool give(uint64_t to, uint64_t value, size_t bytes, uint32_t lane);
   const char* text_at(uintptr_t address, uint32_t lane);
   std::string printed(const CallSite& site, const Frame& frame, uint32_t lane);
   void copy(const Frame& to, const Place& a, const Frame& from, const Place& b, const Lanes& lanes) const;
@@ -97,6 +101,7 @@ class Block {
   const Program& program_;
   const uint32_t function_;
   const Launch& launch_;
+  Children& children_;
   Machine m_;
   const Code* code_ = nullptr;  // of the current frame
   std::vector<std::unique_ptr<Group>> groups_;

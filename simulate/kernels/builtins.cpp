@@ -137,8 +137,11 @@ void Block::builtin(const CallSite& site, const Frame& frame, const Lanes& lanes
         case Builtin::free:
           m_.memory->release(argument(frame, site, 0, l));
           break;
-        default:
+        case Builtin::assertfail:
           assertion(site, frame, l);
+          break;
+        default:
+          give(l, runtime(site, frame, l));
       }
 }
 

@@ -66,7 +66,28 @@ struct Place {
 };
 
 // Functions that PTX calls and the driver has.
-enum class Builtin : uint8_t { none, vprintf, malloc, free, assertfail };
+enum class Builtin : uint8_t {
+  none,
+  vprintf,
+  malloc,
+  free,
+  assertfail,
+  // Of the device's runtime.
+  buffer,     // for a launch's parameters: alignment, size
+  buffer_of,  // kernel, grid, block, shared memory
+  launch,     // kernel, buffer, grid, block, shared memory, stream
+  launch_of,  // buffer, stream
+  copy,
+  set,
+  allocate,
+  release,
+  device,
+  attribute,
+  make,     // a stream or an event
+  success,  // what has nothing to do, as all is done one after the other
+};
+// none: no such function.
+Builtin builtin_called(std::string_view name);
 
 struct CallSite {
   uint32_t function = UINT32_MAX;  // of Program::codes

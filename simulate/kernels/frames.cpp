@@ -24,8 +24,8 @@ uint8_t* aligned(std::vector<uint64_t>& storage) {
 
 }  // namespace
 
-Block::Block(const Program& program, uint32_t function, const Launch& launch, Memory& memory)
-    : program_(program), function_(function), launch_(launch) {
+Block::Block(const Program& program, uint32_t function, const Launch& launch, Memory& memory, Children& children)
+    : program_(program), function_(function), launch_(launch), children_(children) {
   const Code& code = program.codes[function];
   m_.lane_count = launch.block[0] * launch.block[1] * launch.block[2];
   m_.stride = (m_.lane_count + 31) / 32 * 32;

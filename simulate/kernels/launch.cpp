@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstring>
 #include <deque>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <string_view>
@@ -25,6 +27,7 @@ struct Grid {
   const uint32_t function;
   const Launch& launch;
   Memory& memory;
+  Children& children;
   const uint64_t blocks;
   const Clock::time_point end;
   std::atomic<uint64_t> next{0};
@@ -45,7 +48,7 @@ void work(Grid& grid) {
   const auto start_one = [&] {
     const uint64_t number = grid.next.fetch_add(1);
     if (number >= grid.blocks) return false;
-    auto block = std::make_unique<Block>(grid.program, grid.function, grid.launch, grid.memory);
+    auto block = std::make_unique<Block>(grid.program, grid.function, grid.launch, grid.memory, grid.children);
     block->begin(number);
     residents.push_front(std::move(block));
     return true;
@@ -130,7 +133,10 @@ void Block::locate(const Code& code, uint32_t step, Result* r) const {
   }
 }
 
-Result run(const Program& program, uint32_t function, const Launch& launch, Memory& memory) {
+namespace {
+
+Result run_grid(const Program& program, uint32_t function, const Launch& launch, Memory& memory, Children& children,
+                Clock::time_point end) {
   constexpr size_t kMostShared = size_t{1} << 20;
   const uint64_t threads_of_block = uint64_t{launch.block[0]} * launch.block[1] * launch.block[2];
   if (program.codes[function].shared_bytes + launch.dynamic_shared > kMostShared || threads_of_block > 1024 ||
@@ -141,22 +147,76 @@ Result run(const Program& program, uint32_t function, const Launch& launch, Memo
     return none;
   }
   const uint64_t blocks = uint64_t{launch.grid[0]} * launch.grid[1] * launch.grid[2];
-  Grid grid{program,
-            function,
-            launch,
-            memory,
-            blocks,
-            Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(launch.seconds)),
-            {},
-            {},
-            {},
-            {}};
+  Grid grid{program, function, launch, memory, children, blocks, end, {}, {}, {}, {}};
   std::vector<std::thread> others;
   const auto threads = static_cast<unsigned>(std::min<uint64_t>(launch.threads, blocks));
   for (unsigned i = 1; i < threads; ++i) others.emplace_back([&grid] { work(grid); });
   work(grid);
   for (std::thread& one : others) one.join();
   return grid.result;
+}
+
+// Page by page, as what lies there may be several blocks of memory.
+bool is_usable(Memory& memory, uint64_t at, size_t bytes, bool writes, Result* fault) {
+  Extent known;
+  for (uint64_t done = 0; done < bytes; done = known.begin + known.size - at) {
+    if (memory.find(at + done, 1, writes, &known) != Memory::Found::no && known.size) continue;
+    fault->kind = FaultKind::address;
+    fault->instruction = writes ? "cudaMemsetAsync or cudaMemcpyAsync" : "cudaMemcpyAsync";
+    fault->address = at + done;
+    fault->size = bytes - done;
+    fault->writes = writes;
+    return false;
+  }
+  return true;
+}
+
+// cudaMemcpyAsync and cudaMemsetAsync of a kernel's.
+Result move(const Child& child, Memory& memory) {
+  Result r;
+  const bool copies = child.does == Child::Does::copy;
+  if (!is_usable(memory, child.to, child.bytes, true, &r)) return r;
+  if (copies && !is_usable(memory, child.from, child.bytes, false, &r)) return r;
+  auto* const to = reinterpret_cast<void*>(child.to);
+  if (copies)
+    std::memmove(to, reinterpret_cast<const void*>(child.from), child.bytes);
+  else
+    std::memset(to, child.value, child.bytes);
+  if (memory.follows() && child.bytes) {
+    if (copies) memory.used(child.from, child.bytes, false);
+    memory.used(child.to, child.bytes, true);
+  }
+  return r;
+}
+
+}  // namespace
+
+// A grid's children run before what was launched behind it, for it has only ended when they have.
+Result run(const Program& program, uint32_t function, const Launch& launch, Memory& memory) {
+  const Clock::time_point end =
+      Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(launch.seconds));
+  Children children;
+  Result result = run_grid(program, function, launch, memory, children, end);
+  std::vector<Child> waiting = children.take();
+  while (result.kind == FaultKind::none && !waiting.empty()) {
+    const Child child = std::move(waiting.back());
+    waiting.pop_back();
+    if (child.does == Child::Does::launch) {
+      Launch one = launch;
+      std::copy_n(child.grid, 3, one.grid);
+      std::copy_n(child.block, 3, one.block);
+      one.dynamic_shared = child.dynamic_shared;
+      one.parameters = child.parameters;
+      one.workspace = 0;
+      result = run_grid(program, child.function, one, memory, children, end);
+      if (child.function != function) result.kernel = program.module.functions[child.function].name;
+      std::ranges::move(children.take(), std::back_inserter(waiting));
+    } else {
+      result = move(child, memory);
+    }
+  }
+  children.release(memory);
+  return result;
 }
 
 }  // namespace devtrace::simulate::kernels

@@ -23,7 +23,8 @@ struct Launch {
 
 struct Result {
   FaultKind kind = FaultKind::none;
-  std::string text;  // what could not be done, what was asserted; of a hazard: which other access there was
+  std::string text;    // what could not be done, what was asserted; of a hazard: which other access there was
+  std::string kernel;  // where it is another one than was launched: one that the kernel has launched
   uint32_t block[3] = {}, thread[3] = {};
   uintptr_t address = 0;
   size_t size = 0;

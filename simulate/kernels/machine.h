@@ -93,6 +93,9 @@ class Memory {
   // malloc and free of kernels; 0: there is none left.
   virtual uintptr_t allocate(size_t) { return 0; }
   virtual void release(uintptr_t) {}
+  virtual int device() const { return 0; }  // its ordinal
+  // By CUdevice_attribute's numbers; false: there is none.
+  virtual bool attribute(int /*which*/, int /*device*/, int* /*value*/) const { return false; }
   // The texture or surface object of that handle; false: kernels on the device cannot use it, and *why says so.
   virtual bool texture(uint64_t /*handle*/, Texture* /*found*/, std::string* /*why*/) { return false; }
   // Whether it wants to be told of each access.

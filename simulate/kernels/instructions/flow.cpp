@@ -98,19 +98,9 @@ bool Decoder::call() {
     site.function = found->second;
     callee = &program_.module.functions[found->second];
     if (!callee->defined) {
-      struct Row {
-        std::string_view name;
-        Builtin builtin;
-      };
-      constexpr Row kBuiltins[] = {{"vprintf", Builtin::vprintf},
-                                   {"malloc", Builtin::malloc},
-                                   {"free", Builtin::free},
-                                   {"__assertfail", Builtin::assertfail},
-                                   {"__assert_fail", Builtin::assertfail}};
-      for (const Row& row : kBuiltins)
-        if (row.name == target.name) site.builtin = row.builtin;
+      site.builtin = builtin_called(target.name);
       if (site.builtin == Builtin::none) {
-        refuse("call of " + std::string(target.name) + ", which is not in the module");
+        refuse("call of " + std::string(target.name));
         return true;
       }
     }

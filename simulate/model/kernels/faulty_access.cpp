@@ -149,8 +149,9 @@ uint32_t launch_site(const Function& f) {
 CUresult fail(const RanKernel& ran, const kernels::Result& r) {
   const Outcome out = outcome(ran.context, r);
   std::fflush(stdout);
-  std::fprintf(stderr, "devtrace: kernel %s on device %d: %s\n", values::readable_name(ran.function.name).c_str(),
-               ran.context->device, out.text.c_str());
+  std::fprintf(stderr, "devtrace: kernel %s on device %d: %s\n",
+               values::readable_name(r.kernel.empty() ? ran.function.name : r.kernel).c_str(), ran.context->device,
+               out.text.c_str());
   return out.error;
 }
 

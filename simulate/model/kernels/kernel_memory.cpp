@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "simulate/model/attributes.h"
 #include "simulate/model/device.h"
 #include "simulate/model/kernels/fault.h"
 #include "simulate/model/memory/arena.h"
@@ -72,6 +73,14 @@ uintptr_t KernelMemory::allocate(size_t size) {
 
 void KernelMemory::release(uintptr_t address) {
   if (address) free_device(address);
+}
+
+int KernelMemory::device() const {
+  return context_->device;
+}
+
+bool KernelMemory::attribute(int which, int device, int* value) const {
+  return valid_device(device) && device_attribute(which, device, value);
 }
 
 bool KernelMemory::texture(uint64_t handle, kernels::Texture* found, std::string* why) {

@@ -26,6 +26,8 @@ class KernelMemory : public kernels::Memory {
   void note(const kernels::Result& where) override;
   uintptr_t allocate(size_t size) override;
   void release(uintptr_t address) override;
+  int device() const override;
+  bool attribute(int which, int device, int* value) const override;
   bool texture(uint64_t handle, kernels::Texture* found, std::string* why) override;
   bool follows() const override { return follows_; }
   bool used(uintptr_t address, size_t size, bool writes) override;

@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 from conftest import DEVTRACE, environment, execute
-from cpp_programs import nvcc
+from cpp_programs import line_of, nvcc
 
 MAIN = r"""
 #include <cstdio>
@@ -39,3 +39,45 @@ def test_a_kernel_of_two_files(tmp_path, code):
     assert outcome.out == "cudaSuccess 3 12\n" and "not computed" not in outcome.err, outcome.err
     outcome = execute([DEVTRACE, "rehearse", "--", "./program"], tmp_path, environment(None))
     assert "kernel apply (launches: 1): NVIDIA's compiler made it, and it is computed with --kernels" in outcome.err, outcome.err
+
+
+LAUNCHES = r"""
+#include <cstdio>
+__global__ void level(int* to, int depth) {
+  to[threadIdx.x + depth * 32] += depth;
+  if (threadIdx.x == 0 && depth < 3) level<<<1, 32>>>(to, depth + 1);
+}
+__global__ void last(int* to) { to[200] = to[32] + to[127]; }
+__global__ void first(int* to) {
+  if (threadIdx.x) return;
+  level<<<1, 32>>>(to, 1);
+  last<<<1, 1, 0, cudaStreamTailLaunch>>>(to);
+  cudaStream_t stream;
+  cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+  level<<<1, 32, 16, stream>>>(to, 1);
+  cudaStreamDestroy(stream);
+  cudaMemsetAsync(to + 240, 1, 8);
+  cudaDeviceGetAttribute(to + 201, cudaDevAttrWarpSize, 0);
+  to[202] = cudaGetLastError();
+}
+__global__ void wrong(int* to) { to[1 << 20] = 1; }
+__global__ void calls_wrong(int* to) { wrong<<<1, 1>>>(to); }
+int main() {
+  int* to;
+  cudaMallocManaged(&to, 4096);
+  first<<<1, 32>>>(to);
+  std::printf("%s", cudaGetErrorName(cudaDeviceSynchronize()));
+  for (int i : {0, 32, 64, 127, 128, 200, 201, 202, 241}) std::printf(" %d", to[i]);
+  calls_wrong<<<1, 1>>>(to);
+  std::printf("\n%s\n", cudaGetErrorName(cudaDeviceSynchronize()));
+}
+"""
+
+
+def test_kernels_that_launch_kernels(tmp_path):
+    (tmp_path / "main.cu").write_text(LAUNCHES)
+    subprocess.run([nvcc(), "-std=c++17", "-rdc=true", "-arch=compute_90", "-lineinfo", "-cudart", "shared", "-o", "program", "main.cu", "-lcudadevrt"], cwd=tmp_path, check=True)
+    outcome = execute([DEVTRACE, "rehearse", "--kernels", "--", "./program"], tmp_path, environment(None))
+    assert outcome.out == "cudaSuccess 0 2 4 6 0 8 32 0 16843009\ncudaErrorIllegalAddress\n" and "not computed" not in outcome.err, outcome.out + outcome.err
+    assert "kernel wrong on device 0: illegal address: st.global.u32 writes 4 bytes" in outcome.err, outcome.err
+    assert f"main.cu:{line_of(LAUNCHES, 'void wrong')}" in outcome.err, outcome.err

@@ -328,6 +328,105 @@ TEST(KernelBlock, MatricesOfBits) {
     }
 }
 
+// Each level counts, and launches the next one and, at its end, one that takes down how far it had come by then.
+TEST(KernelBlock, KernelsLaunchKernels) {
+  const std::string before =
+      ".extern .func (.param .b64 r) __cudaCDP2GetParameterBufferV2(.param .b64 f, .param .align 4 .b8 g[12], .param "
+      ".align 4 .b8 b[12], .param .b32 s);\n.extern .func (.param .b32 r) __cudaCDP2LaunchDeviceV2(.param .b64 p, "
+      ".param .b64 s);\n.extern .func (.param .b32 r) __cudaCDP2MemsetAsync(.param .b64 p, .param .b32 v, .param .b64 "
+      "n, .param .b64 s);\n"
+      ".entry late(.param .u64 out) { .reg .b64 %rd<3>; .reg .b32 %r<3>; ld.param.u64 %rd1, [out]; ld.global.u32 %r1, "
+      "[%rd1]; st.global.u32 [%rd1+4], %r1; ret; }\n"
+      ".entry child(.param .u64 out, .param .u32 levels);\n"
+      ".func launch(.param .b64 kernel, .param .b64 out, .param .b32 levels, .param .b64 stream) {\n"
+      ".reg .b64 %rd<5>; .reg .b32 %r<3>; ld.param.b64 %rd1, [kernel]; ld.param.b64 %rd2, [out]; ld.param.b32 %r1, "
+      "[levels]; ld.param.b64 %rd3, [stream];\n"
+      "{ .param .b64 f; .param .align 4 .b8 g[12]; .param .align 4 .b8 b[12]; .param .b32 s; .param .b64 r;\n"
+      "st.param.b64 [f], %rd1; st.param.b32 [g], 2; st.param.b32 [g+4], 1; st.param.b32 [g+8], 1; st.param.b32 [b], 4; "
+      "st.param.b32 [b+4], 1; st.param.b32 [b+8], 1; st.param.b32 [s], 0;\n"
+      "call (r), __cudaCDP2GetParameterBufferV2, (f, g, b, s); ld.param.b64 %rd4, [r]; }\n"
+      "st.u64 [%rd4], %rd2; .reg .pred %p; setp.eq.u64 %p, %rd3, 3; @%p bra ON; st.u32 [%rd4+8], %r1;\n"
+      "ON: { .param .b64 p; .param .b64 s; .param .b32 r; st.param.b64 [p], %rd4; st.param.b64 [s], %rd3; call (r), "
+      "__cudaCDP2LaunchDeviceV2, (p, s); }\nret; }\n"
+      ".func one(.param .b64 out, .param .b32 levels) { .reg .b64 %rd<5>; .reg .b32 %r<4>; .reg .pred %p<3>;\n"
+      "ld.param.b64 %rd1, [out]; ld.param.b32 %r1, [levels]; atom.global.add.u32 %r2, [%rd1], 1; mov.u32 %r3, %tid.x; "
+      "setp.ne.u32 %p1, %r3, 0; @%p1 ret; mov.u32 %r3, %ctaid.x; setp.ne.u32 %p1, %r3, 0; @%p1 ret; setp.eq.u32 %p2, "
+      "%r1, 0; @%p2 ret; sub.u32 %r1, %r1, 1;\n"
+      "mov.u64 %rd2, late; mov.u64 %rd3, child; mov.u64 %rd4, 3;\n"
+      "{ .param .b64 k; .param .b64 o; .param .b32 l; .param .b64 s; st.param.b64 [k], %rd2; st.param.b64 [o], %rd1; "
+      "st.param.b32 [l], 0; st.param.b64 [s], %rd4; call launch, (k, o, l, s); }\n"
+      "{ .param .b64 k; .param .b64 o; .param .b32 l; .param .b64 s; st.param.b64 [k], %rd3; st.param.b64 [o], %rd1; "
+      "st.param.b32 [l], %r1; st.param.b64 [s], 0; call launch, (k, o, l, s); }\nret; }\n"
+      ".entry child(.param .u64 out, .param .u32 levels) { .reg .b64 %rd1; .reg .b32 %r1; ld.param.u64 %rd1, [out]; "
+      "ld.param.u32 %r1, [levels]; { .param .b64 o; .param .b32 l; st.param.b64 [o], %rd1; st.param.b32 [l], %r1; "
+      "call one, (o, l); }\n.loc 1 7 1\nld.global.u32 %r1, [%rd1+8]; ret; }\n";
+  std::vector<uint32_t> in(1), out(2);
+  const std::string ptx = entry(
+      "ld.param.u64 %rd1, [out]; { .param .b64 o; .param .b32 l; st.param.b64 [o], %rd1; st.param.b32 [l], 3; call "
+      "one, (o, l); } { .param .b64 p; .param .b32 v; .param .b64 n; .param .b64 s; .param .b32 r; ld.param.u64 %rd2, "
+      "[other]; st.param.b64 [p], %rd2; st.param.b32 [v], 7; st.param.b64 [n], 6; st.param.b64 [s], 0; call (r), "
+      "__cudaCDP2MemsetAsync, (p, v, n, s); } ret;",
+      before);
+  // The last word is none of its own: a fault of a kernel that a kernel launched.
+  {
+    Blocks memory;
+    const Result r = launch(ptx, memory, {memory.add(in), memory.add(out), 0}, 1);
+    EXPECT_EQ(r.kind, FaultKind::address) << r.text;
+    EXPECT_EQ(r.kernel, "child");
+    EXPECT_EQ(r.line, 7u);
+  }
+  out.assign(4, 0);
+  std::vector<uint8_t> set(8);
+  Blocks memory;
+  const Result r = launch(ptx, memory, {memory.add(in), memory.add(out), memory.add(set)}, 1);
+  EXPECT_EQ(r.kind, FaultKind::none) << r.text << " " << r.instruction;
+  EXPECT_EQ(out[0], 1u + 3 * 8);
+  EXPECT_EQ(out[1], out[0]);  // the outermost grid's end is the last one
+  EXPECT_EQ(set, (std::vector<uint8_t>{7, 7, 7, 7, 7, 7, 0, 0}));
+  EXPECT_EQ(memory.released, 6);
+  // No memory for its own: what is set there is the fault.
+  Blocks less;
+  const Result none = launch(ptx, less, {less.add(in), less.add(out), 64}, 1);
+  EXPECT_EQ(none.kind, FaultKind::address);
+  EXPECT_EQ(none.address, 64u);
+}
+
+// As numba's kernels have it: declared, and defined by nobody.
+TEST(KernelBlock, TheBarrierOfTheDevicesRuntime) {
+  const std::string before =
+      ".extern .func (.param .b64 r) cudaCGGetIntrinsicHandle(.param .b32 s);\n.extern .func (.param .b32 r) "
+      "cudaCGSynchronize(.param .b64 h, .param .b32 f);\n";
+  const std::string meet =
+      "{ .param .b64 h; .param .b32 f; .param .b32 r; st.param.b64 [h], %rd5; st.param.b32 [f], 0; call (r), "
+      "cudaCGSynchronize, (h, f); ld.param.b32 %r9, [r]; }\n";
+  const std::string ptx = entry(
+      "ld.param.u64 %rd2, [out]; ld.param.u64 %rd3, [other]; mov.u32 %r1, %ctaid.x; mov.u32 %r2, %nctaid.x; "
+      "mul.wide.u32 "
+      "%rd4, %r1, 4; add.u64 %rd2, %rd2, %rd4;\n"
+      "{ .param .b32 s; .param .b64 r; st.param.b32 [s], 1; call (r), cudaCGGetIntrinsicHandle, (s); ld.param.b64 "
+      "%rd5, "
+      "[r]; }\n"
+      "st.global.u32 [%rd2], %r1;\n" +
+          meet +
+          "add.u32 %r3, %r1, 1; rem.u32 %r3, %r3, %r2; ld.param.u64 %rd6, [out]; mul.wide.u32 %rd7, %r3, 4; add.u64 "
+          "%rd6, %rd6, %rd7; ld.global.u32 %r4, [%rd6];\n" +
+          meet + "shl.b32 %r9, %r9, 16; add.u32 %r4, %r4, %r9; st.global.u32 [%rd2], %r4; ret;",
+      before);
+  std::vector<uint32_t> in(1), out(20);
+  for (const bool cooperative : {true, false}) {
+    Blocks memory;
+    std::vector<uint32_t> workspace = {8, 0};
+    const uint64_t at = memory.add(workspace);
+    const Result r = launch(ptx, memory, {memory.add(in), memory.add(out)}, 64, 20, 0, 2, 60, cooperative ? at : 0);
+    ASSERT_EQ(r.kind, FaultKind::none) << r.text;
+    // Without a cooperative launch it is an error's number.
+    if (cooperative)
+      for (uint32_t i = 0; i < 20; ++i) EXPECT_EQ(out[i], (i + 1) % 20);
+    else
+      EXPECT_EQ(out[3] >> 16, 1u);
+  }
+}
+
 // Whatever a text says: its threads only use what is theirs. The seed is fixed, so that it is the same each time.
 TEST(KernelBlock, ChangedTextNeverHarms) {
   const std::string whole = entry(

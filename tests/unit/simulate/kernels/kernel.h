@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,12 @@ class Blocks : public Memory {
       if (address - one.begin < one.size) return *extent = one, Found::yes;
     return Found::no;
   }
+  uintptr_t allocate(size_t size) override {
+    given_.push_back(std::make_unique<std::vector<uint8_t>>(size));
+    return add(*given_.back());
+  }
+  void release(uintptr_t) override { ++released; }
+  int released = 0;
   template <class T>
   uint64_t add(std::vector<T>& data) {
     blocks_.push_back({reinterpret_cast<uintptr_t>(data.data()), data.size() * sizeof(T)});
@@ -26,6 +33,7 @@ class Blocks : public Memory {
   }
 
  private:
+  std::vector<std::unique_ptr<std::vector<uint8_t>>> given_;
   std::vector<Extent> blocks_;
 };
 
@@ -45,7 +53,8 @@ struct Ran {
 
 // The kernel with three addresses, in a grid of one block unless told otherwise.
 inline Result launch(const std::string& ptx, Blocks& memory, const std::vector<uint64_t>& addresses, uint32_t threads,
-                     uint32_t blocks = 1, size_t shared = 0, unsigned workers = 1, double seconds = 60) {
+                     uint32_t blocks = 1, size_t shared = 0, unsigned workers = 1, double seconds = 60,
+                     uint64_t workspace = 0) {
   std::string error;
   const auto program = load(ptx, &error);
   EXPECT_TRUE(program) << error;
@@ -56,6 +65,7 @@ inline Result launch(const std::string& ptx, Blocks& memory, const std::vector<u
   l.dynamic_shared = shared;
   l.threads = workers;
   l.seconds = seconds;
+  l.workspace = workspace;
   l.parameters.resize(24);
   std::memcpy(l.parameters.data(), addresses.data(), std::min<size_t>(24, 8 * addresses.size()));
   std::vector<std::vector<uint8_t>> variables;
