@@ -1,8 +1,11 @@
-// What nvJitLink makes is known by its PTX. That is the module that it was given, where that is one. Where link-time
-// optimization leaves the code to nvJitLink, it makes PTX of the same inputs when it is asked for that.
+// What nvJitLink makes is known by its PTX. That are the modules that it was given, where all are that, or the library
+// of the device's runtime, whose functions a rehearsal has itself. Where link-time optimization leaves the code to
+// nvJitLink, it makes PTX of the same inputs when it is asked for that.
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <mutex>
 #include <string>
 #include <unordered_map>
@@ -34,6 +37,17 @@ struct Input {
   std::string data, name;  // the file's path; its bytes otherwise
 };
 
+std::string bytes_of(const Input& one) {
+  if (!one.is_file) return one.data;
+  std::ifstream file(one.data, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// libcudadevrt.a: machine code, in whose place a rehearsal has functions of its own.
+bool is_device_runtime(const Input& one) {
+  return (one.is_file ? one.data : one.name).find("cudadevrt") != std::string::npos;
+}
+
 struct Link {
   std::vector<std::string> options;
   std::vector<Input> inputs;
@@ -54,6 +68,7 @@ std::string linked_ptx(const Link& link) {
   if (call("nvJitLinkCreate", &handle, static_cast<uint32_t>(options.size()), options.data()) != kSuccess) return {};
   bool good = true;
   for (const Input& one : link.inputs) {
+    if (is_device_runtime(one)) continue;
     const auto* const data = static_cast<const void*>(one.data.data());
     const int result = one.is_file
                            ? call("nvJitLinkAddFile", handle, one.type, one.data.c_str())
@@ -71,10 +86,20 @@ std::string linked_ptx(const Link& link) {
   return text.c_str();
 }
 
+// Each ends with a zero. Empty: some input is something else.
+std::string given_ptx(const Link& link) {
+  std::string all;
+  for (const Input& one : link.inputs) {
+    if (is_device_runtime(one)) continue;
+    if (one.type != kPtx) return {};
+    const std::string text = bytes_of(one);
+    all.append(text.c_str()).push_back(0);
+  }
+  return all;
+}
+
 std::string ptx_of(const Link& link) {
-  if (link.inputs.size() == 1 && link.inputs[0].type == kPtx && !link.inputs[0].is_file)
-    return link.inputs[0].data.c_str();
-  if (!link.optimizes()) return {};
+  if (!link.optimizes()) return given_ptx(link);
   const char* const kernels = std::getenv("DEVTRACE_SIM_KERNELS");
   return kernels && !std::strcmp(kernels, "1") ? linked_ptx(link) : std::string(kMadeByNvidia);
 }

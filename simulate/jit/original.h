@@ -15,7 +15,7 @@ Function* original(std::string_view library, const char* symbol) {
   return reinterpret_cast<Function*>(find(library, symbol));
 }
 
-// The image was made of this PTX: libcuda.so.1 computes its kernels by that.
+// The image was made of this PTX: libcuda.so.1 computes its kernels by that. Several modules each end with a zero.
 void note_ptx(const void* image, size_t bytes, std::string_view ptx);
 
 }  // namespace devtrace::simulate::jit

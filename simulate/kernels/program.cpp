@@ -50,7 +50,7 @@ DONE: bar.sync 0;
 
 bool wants_grid_barrier(const ptx::Module& module) {
   return std::ranges::any_of(module.functions, [&](const ptx::Function& f) {
-    return f.name == "cudaCGSynchronize" && !module.find(f.name)->defined;
+    return (f.name == "cudaCGSynchronize" || f.name == "cudaCGGetIntrinsicHandle") && !module.find(f.name)->defined;
   });
 }
 
