@@ -50,15 +50,19 @@ bool Parser::attributes(Function* f) {
     const std::string_view word = modifier();
     const bool limit = word == ".maxntid" || word == ".reqntid";
     uint64_t threads = 1;
+    size_t dimension = 0;
     while (!at_end() && std::isdigit(static_cast<unsigned char>(token_.text[0]))) {
       uint64_t n = 0;
       if (!whole(&n, UINT32_MAX)) return false;
       threads = std::min<uint64_t>(threads * std::max<uint64_t>(n, 1), 1024);
+      if (word == ".reqnctapercluster" && dimension < 3) f->cluster[dimension++] = static_cast<uint32_t>(n);
       if (!accept(",")) break;
     }
     if (word == ".pragma") skip_statement();
     if (word == ".abi_preserve" || word == ".noreturn") continue;
     if (limit) f->max_threads = static_cast<int>(threads);
+    for (size_t i = 1; i < 3; ++i)
+      if (f->cluster[0] && !f->cluster[i]) f->cluster[i] = 1;
   }
   return true;
 }

@@ -1,6 +1,7 @@
 // Kernel launches of the driver API: checked and recorded, not run.
 #include "simulate/cuda/launch.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <map>
@@ -60,6 +61,15 @@ CUresult check_shape(const Function& f, const Shape& s) {
   int most = simulate::max_threads(f);
   if (threads > static_cast<unsigned>(most))
     return threads > 1024 ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+  if (s.cluster[0] || s.cluster[1] || s.cluster[2]) {
+    constexpr unsigned kMostBlocks = 16;  // of a cluster, on any device
+    unsigned blocks = 1;
+    for (int i = 0; i < 3; ++i) {
+      if (!s.cluster[i] || s.grid[i] % s.cluster[i]) return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+      blocks *= std::min(s.cluster[i], kMostBlocks + 1);
+    }
+    if (blocks > kMostBlocks) return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+  }
   size_t shared = s.shared + static_cast<size_t>(f.facts ? f.facts->static_shared : 0);
   size_t limit = f.max_dynamic_shared ? gpu_model.shared_per_block_optin : 48 << 10;
   if (shared > limit || (f.max_dynamic_shared && s.shared > static_cast<size_t>(f.max_dynamic_shared)))
@@ -84,6 +94,7 @@ CUresult make_kernel(CUfunction handle, const Shape& s, void** parameters, void*
   k.kernelParams = parameters;
   k.extra = extra;
   operation->cooperative = s.cooperative;
+  std::copy_n(s.cluster, 3, operation->cluster);
   if (has_stand_in(*f)) use_stand_in(operation, *f, gather(*f, parameters, extra));
   return CUDA_SUCCESS;
 }
@@ -129,15 +140,17 @@ CUresult CUDAAPI cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned g
 
 CUresult CUDAAPI cuLaunchKernelEx(const CUlaunchConfig* c, CUfunction f, void** parameters, void** extra) {
   if (!c) return CUDA_ERROR_INVALID_VALUE;
-  bool cooperative = false;
-  for (unsigned i = 0; i < c->numAttrs; ++i)
-    if (c->attrs[i].id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) cooperative |= c->attrs[i].value.cooperative != 0;
-  return simulate::launch_kernel(f,
-                                 {{c->gridDimX, c->gridDimY, c->gridDimZ},
-                                  {c->blockDimX, c->blockDimY, c->blockDimZ},
-                                  c->sharedMemBytes,
-                                  cooperative},
-                                 c->hStream, parameters, extra);
+  simulate::Shape shape{
+      {c->gridDimX, c->gridDimY, c->gridDimZ}, {c->blockDimX, c->blockDimY, c->blockDimZ}, c->sharedMemBytes};
+  for (unsigned i = 0; i < c->numAttrs; ++i) {
+    const CUlaunchAttributeValue& value = c->attrs[i].value;
+    if (c->attrs[i].id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) shape.cooperative |= value.cooperative != 0;
+    if (c->attrs[i].id != CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) continue;
+    shape.cluster[0] = value.clusterDim.x;
+    shape.cluster[1] = value.clusterDim.y;
+    shape.cluster[2] = value.clusterDim.z;
+  }
+  return simulate::launch_kernel(f, shape, c->hStream, parameters, extra);
 }
 
 }  // extern "C"

@@ -11,6 +11,7 @@ struct Shape {
   unsigned grid[3], block[3];
   unsigned shared;           // dynamic bytes
   bool cooperative = false;  // all blocks may wait for each other
+  unsigned cluster[3] = {};  // blocks; zeros: the kernel says how many
 };
 
 // Whether the device could run the kernel in this shape.

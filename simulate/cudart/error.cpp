@@ -32,6 +32,7 @@ constexpr Row kErrors[] = {
     E(cudaErrorStreamCaptureMerge), E(cudaErrorStreamCaptureUnmatched), E(cudaErrorStreamCaptureUnjoined),
     E(cudaErrorStreamCaptureIsolation), E(cudaErrorStreamCaptureImplicit), E(cudaErrorCapturedEvent),
     E(cudaErrorStreamCaptureWrongThread), E(cudaErrorGraphExecUpdateFailure), E(cudaErrorInvalidResourceType), E(cudaErrorUnknown),
+    E(cudaErrorLaunchTimeout), E(cudaErrorMisalignedAddress), E(cudaErrorCooperativeLaunchTooLarge), E(cudaErrorInvalidClusterSize),
 };
 #undef E
 #undef T

@@ -21,10 +21,21 @@ Block::Group& Block::apart(const Group& from, Lanes lanes, uint32_t at) {
   return *groups_.emplace_back(std::move(group));
 }
 
-void Block::begin(uint64_t number) {
-  m_.block[0] = static_cast<uint32_t>(number % launch_.grid[0]);
-  m_.block[1] = static_cast<uint32_t>(number / launch_.grid[0] % launch_.grid[1]);
-  m_.block[2] = static_cast<uint32_t>(number / launch_.grid[0] / launch_.grid[1]);
+void Block::join(const std::vector<std::unique_ptr<Block>>& cluster, uint32_t rank) {
+  m_.cluster.clear();
+  for (const auto& block : cluster) m_.cluster.push_back(&block->m_);
+  m_.rank = rank;
+}
+
+void Block::begin(uint64_t cluster) {
+  uint64_t rank = m_.rank;
+  for (int i = 0; i < 3; ++i) {
+    const uint32_t blocks = launch_.cluster[i], clusters = launch_.grid[i] / blocks;
+    m_.block[i] = static_cast<uint32_t>(cluster % clusters * blocks + rank % blocks);
+    cluster /= clusters;
+    rank /= blocks;
+  }
+  m_.arrivals.assign(m_.stride, 0);
   refresh();
   m_.alive = Lanes(m_.lane_count);
   if (m_.hazards) m_.hazards->barrier();
@@ -232,6 +243,14 @@ bool Block::control(Group& group, const Step& step) {
       if (m_.hazards) m_.hazards->warps(group.lanes);
       ++group.at;
       return false;
+    case Flow::cluster_wait:
+      if (!is_cluster_here(group.lanes)) {
+        group.tired = true;
+        waits_ = true;
+        return false;
+      }
+      if (m_.hazards) m_.hazards->barrier();
+      return ++group.at, true;
     default:
       return ++group.at, true;
   }
@@ -275,6 +294,18 @@ bool Block::is_complete(const Group& group, const Step& step) const {
       const uint32_t lane = std::max(run.begin, warp * 32);
       if (mask[lane] & m_.alive.in_warp(warp) & ~group.lanes.in_warp(warp)) return false;
     }
+  return true;
+}
+
+// Whether every thread of the cluster's has come to its barrier as often as these.
+bool Block::is_cluster_here(const Lanes& lanes) const {
+  uint32_t most = 0;
+  for (const Run run : lanes)
+    for (uint32_t l = run.begin; l < run.end; ++l) most = std::max(most, m_.arrivals[l]);
+  for (const Machine* const block : m_.cluster)
+    for (const Run run : block->alive)
+      for (uint32_t l = run.begin; l < run.end; ++l)
+        if (block->arrivals[l] < most) return false;
   return true;
 }
 

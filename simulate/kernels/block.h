@@ -24,7 +24,9 @@ class Block {
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;
 
-  void begin(uint64_t number);  // of the grid
+  // Before it begins: all blocks of its cluster.
+  void join(const std::vector<std::unique_ptr<Block>>& cluster, uint32_t rank);
+  void begin(uint64_t cluster);  // its number in the grid
   // Until it ends, has run for long, or has waited long enough that others may have to go on first.
   State run();
   Result result() const;
@@ -84,6 +86,7 @@ class Block {
   bool ret(Group& group);
   void end_lanes(const Lanes& lanes);
   bool arrive(Group& group, const Step& step, bool waits);
+  bool is_cluster_here(const Lanes& lanes) const;
   void release();
   bool is_complete(const Group& group, const Step& step) const;
   // builtins.cpp

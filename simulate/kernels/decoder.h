@@ -112,6 +112,8 @@ std::pair<const Family*, const Family*> families_of(std::string_view opcode);
 // The families: false: it is none of theirs, or a variant that nobody does.
 bool decode_integer(Decoder& d);
 bool decode_bits(Decoder& d);
+bool decode_bulk(Decoder& d);
+bool decode_cluster(Decoder& d);
 bool decode_real(Decoder& d);
 bool decode_half(Decoder& d);
 bool decode_convert(Decoder& d);

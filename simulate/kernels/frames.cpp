@@ -123,6 +123,7 @@ void Block::enter(const Frame& frame) {
 
 uint64_t Block::special(Special what, uint32_t lane) const {
   const uint32_t in_warp = lane % 32;
+  const auto in = [what](Special x) { return static_cast<int>(what) - static_cast<int>(x); };
   switch (what) {
     case Special::tid_x:
       return lane % launch_.block[0];
@@ -133,15 +134,35 @@ uint64_t Block::special(Special what, uint32_t lane) const {
     case Special::ntid_x:
     case Special::ntid_y:
     case Special::ntid_z:
-      return launch_.block[static_cast<int>(what) - static_cast<int>(Special::ntid_x)];
+      return launch_.block[in(Special::ntid_x)];
     case Special::ctaid_x:
     case Special::ctaid_y:
     case Special::ctaid_z:
-      return m_.block[static_cast<int>(what) - static_cast<int>(Special::ctaid_x)];
+      return m_.block[in(Special::ctaid_x)];
+    case Special::clusterid_x:
+    case Special::clusterid_y:
+    case Special::clusterid_z:
+      return m_.block[in(Special::clusterid_x)] / launch_.cluster[in(Special::clusterid_x)];
+    case Special::cluster_ctaid_x:
+    case Special::cluster_ctaid_y:
+    case Special::cluster_ctaid_z:
+      return m_.block[in(Special::cluster_ctaid_x)] % launch_.cluster[in(Special::cluster_ctaid_x)];
+    case Special::cluster_ctarank:
+      return m_.rank;
     case Special::nctaid_x:
     case Special::nctaid_y:
     case Special::nctaid_z:
-      return launch_.grid[static_cast<int>(what) - static_cast<int>(Special::nctaid_x)];
+      return launch_.grid[in(Special::nctaid_x)];
+    case Special::nclusterid_x:
+    case Special::nclusterid_y:
+    case Special::nclusterid_z:
+      return launch_.grid[in(Special::nclusterid_x)] / launch_.cluster[in(Special::nclusterid_x)];
+    case Special::cluster_nctaid_x:
+    case Special::cluster_nctaid_y:
+    case Special::cluster_nctaid_z:
+      return launch_.cluster[in(Special::cluster_nctaid_x)];
+    case Special::cluster_nctarank:
+      return uint64_t{launch_.cluster[0]} * launch_.cluster[1] * launch_.cluster[2];
     case Special::laneid:
       return in_warp;
     case Special::warpid:
@@ -181,7 +202,7 @@ void Block::refresh() {
 void Block::fill(const Code& code, uint8_t* constants, bool all) {
   for (const Constant& c : code.constants) {
     const bool varies = c.kind == Constant::Kind::special && c.value >= static_cast<uint64_t>(Special::ctaid_x) &&
-                        c.value <= static_cast<uint64_t>(Special::ctaid_z);
+                        c.value <= static_cast<uint64_t>(Special::cluster_ctarank);
     if (all || varies) fill_one(c, constants + (c.slot & ~kConstant) * m_.stride);
   }
 }

@@ -28,7 +28,7 @@ struct Grid {
   const Launch& launch;
   Memory& memory;
   Children& children;
-  const uint64_t blocks;
+  const uint64_t clusters;
   const Clock::time_point end;
   std::atomic<uint64_t> next{0};
   std::atomic<bool> failed{false};
@@ -42,30 +42,74 @@ struct Grid {
   }
 };
 
-// One block after the other. Those that wait are kept, and go on in turn.
+// The blocks of a cluster, in turn: they may wait for each other, and use each other's shared memory.
+class Cluster {
+ public:
+  explicit Cluster(const Grid& grid) {
+    const uint32_t* const size = grid.launch.cluster;
+    for (uint32_t i = 0; i < size[0] * size[1] * size[2]; ++i)
+      blocks_.push_back(std::make_unique<Block>(grid.program, grid.function, grid.launch, grid.memory, grid.children));
+    for (uint32_t i = 0; i < blocks_.size(); ++i) blocks_[i]->join(blocks_, i);
+  }
+
+  void begin(uint64_t number) {
+    for (const auto& block : blocks_) block->begin(number);
+    running_.clear();
+    for (const auto& block : blocks_) running_.push_back(block.get());
+  }
+
+  // A round in which all wait may be followed by one in which some go on.
+  Block::State run() {
+    constexpr int kRounds = 1000;
+    for (int round = 0; round < (blocks_.size() > 1 ? kRounds : 1); ++round) {
+      bool waits = true;
+      for (size_t i = 0; i < running_.size();) {
+        const Block::State state = running_[i]->run();
+        if (state == Block::State::failed) return failed_ = running_[i], state;
+        waits = waits && state == Block::State::waits;
+        if (state == Block::State::done)
+          running_.erase(running_.begin() + static_cast<ptrdiff_t>(i));
+        else
+          ++i;
+      }
+      if (running_.empty()) return Block::State::done;
+      if (!waits) return Block::State::goes_on;
+    }
+    return Block::State::waits;
+  }
+
+  Result result() const { return failed_->result(); }
+
+ private:
+  std::vector<std::unique_ptr<Block>> blocks_;
+  std::vector<Block*> running_;
+  Block* failed_ = nullptr;
+};
+
+// One cluster after the other, most of them a block. Those that wait are kept, and go on in turn.
 void work(Grid& grid) {
-  std::deque<std::unique_ptr<Block>> residents;
+  std::deque<std::unique_ptr<Cluster>> residents;
   const auto start_one = [&] {
     const uint64_t number = grid.next.fetch_add(1);
-    if (number >= grid.blocks) return false;
-    auto block = std::make_unique<Block>(grid.program, grid.function, grid.launch, grid.memory, grid.children);
-    block->begin(number);
-    residents.push_front(std::move(block));
+    if (number >= grid.clusters) return false;
+    auto cluster = std::make_unique<Cluster>(grid);
+    cluster->begin(number);
+    residents.push_front(std::move(cluster));
     return true;
   };
   while (!grid.failed && (!residents.empty() || start_one())) {
-    Block& block = *residents.front();
-    switch (block.run()) {
+    Cluster& cluster = *residents.front();
+    switch (cluster.run()) {
       case Block::State::done: {
         const uint64_t number = grid.next.fetch_add(1);
-        if (number < grid.blocks)
-          block.begin(number);
+        if (number < grid.clusters)
+          cluster.begin(number);
         else
           residents.pop_front();
         break;
       }
       case Block::State::failed:
-        grid.fail(block.result());
+        grid.fail(cluster.result());
         break;
       case Block::State::waits:
         residents.push_back(std::move(residents.front()));
@@ -135,21 +179,29 @@ void Block::locate(const Code& code, uint32_t step, Result* r) const {
 
 namespace {
 
+Result not_possible(const char* why) {
+  Result none;
+  none.kind = FaultKind::not_computed;
+  none.text = why;
+  return none;
+}
+
 Result run_grid(const Program& program, uint32_t function, const Launch& launch, Memory& memory, Children& children,
                 Clock::time_point end) {
   constexpr size_t kMostShared = size_t{1} << 20;
   const uint64_t threads_of_block = uint64_t{launch.block[0]} * launch.block[1] * launch.block[2];
   if (program.codes[function].shared_bytes + launch.dynamic_shared > kMostShared || threads_of_block > 1024 ||
-      !threads_of_block) {
-    Result none;
-    none.kind = FaultKind::not_computed;
-    none.text = "a block larger than any device's";
-    return none;
+      !threads_of_block)
+    return not_possible("a block larger than any device's");
+  uint64_t clusters = 1;
+  for (int i = 0; i < 3; ++i) {
+    if (!launch.cluster[i] || launch.grid[i] % launch.cluster[i])
+      return not_possible("a grid that is no whole number of clusters");
+    clusters *= launch.grid[i] / launch.cluster[i];
   }
-  const uint64_t blocks = uint64_t{launch.grid[0]} * launch.grid[1] * launch.grid[2];
-  Grid grid{program, function, launch, memory, children, blocks, end, {}, {}, {}, {}};
+  Grid grid{program, function, launch, memory, children, clusters, end, {}, {}, {}, {}};
   std::vector<std::thread> others;
-  const auto threads = static_cast<unsigned>(std::min<uint64_t>(launch.threads, blocks));
+  const auto threads = static_cast<unsigned>(std::min<uint64_t>(launch.threads, clusters));
   for (unsigned i = 1; i < threads; ++i) others.emplace_back([&grid] { work(grid); });
   work(grid);
   for (std::thread& one : others) one.join();
@@ -191,6 +243,11 @@ Result move(const Child& child, Memory& memory) {
 
 }  // namespace
 
+void set_cluster(const Program& program, uint32_t function, Launch* launch) {
+  const uint32_t(&own)[3] = program.module.functions[function].cluster;
+  for (int i = 0; i < 3; ++i) launch->cluster[i] = own[0] ? own[i] : 1;
+}
+
 // A grid's children run before what was launched behind it, for it has only ended when they have.
 Result run(const Program& program, uint32_t function, const Launch& launch, Memory& memory) {
   const Clock::time_point end =
@@ -208,6 +265,7 @@ Result run(const Program& program, uint32_t function, const Launch& launch, Memo
       one.dynamic_shared = child.dynamic_shared;
       one.parameters = child.parameters;
       one.workspace = 0;
+      set_cluster(program, child.function, &one);
       result = run_grid(program, child.function, one, memory, children, end);
       if (child.function != function) result.kernel = program.module.functions[child.function].name;
       std::ranges::move(children.take(), std::back_inserter(waiting));

@@ -12,6 +12,7 @@ namespace devtrace::simulate::kernels {
 
 struct Launch {
   uint32_t grid[3] = {1, 1, 1}, block[3] = {1, 1, 1};
+  uint32_t cluster[3] = {1, 1, 1};  // blocks; each of them divides the grid's
   size_t dynamic_shared = 0;
   std::vector<uint8_t> parameters;
   std::vector<uint64_t> variables;  // addresses, by the index of ptx::Module::variables
@@ -34,6 +35,9 @@ struct Result {
   uint32_t line = 0;
   std::string shared_variable;  // of a hazard
 };
+
+// The clusters that the kernel's own text asks for; else of one block each.
+void set_cluster(const Program& program, uint32_t function, Launch* launch);
 
 // `function`: of Program::codes, an entry.
 Result run(const Program& program, uint32_t function, const Launch& launch, Memory& memory);

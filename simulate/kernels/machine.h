@@ -22,7 +22,7 @@ constexpr Slot kConstant = 1u << 31;
 constexpr Slot kNoSlot = UINT32_MAX;
 
 // Where control goes on behind a step, for all that do not simply go on with the next one.
-enum class Flow : uint8_t { next, branch, table, call, ret, exit, barrier, arrive, warp_sync };
+enum class Flow : uint8_t { next, branch, table, call, ret, exit, barrier, arrive, warp_sync, cluster_wait };
 
 // PTX ISA, "Memory Consistency Model": strong operations (volatile, relaxed, acquire, release) and atomic ones are made
 // for memory that other threads use at the same time.
@@ -129,6 +129,11 @@ struct Machine {
   Fault fault;
   uint32_t ticks = 0;  // see Block: how likely it is that the block waits for another one
   uint32_t block[3] = {};
+
+  // Blocks of its cluster, this one among them, by their rank. They run on one thread of the host.
+  std::vector<const Machine*> cluster;
+  uint32_t rank = 0;
+  std::vector<uint32_t> arrivals;  // of each lane at the cluster's barrier
 
   template <class T>
   T* at(Slot slot) const {

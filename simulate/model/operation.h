@@ -28,6 +28,7 @@ struct Operation {
   bool waited = false;                   // the call waits for it
   bool counted = false;                  // see count_launch
   bool cooperative = false;              // a kernel whose blocks may all wait for each other
+  uint32_t cluster[3] = {};              // of a kernel: blocks; zeros: the kernel says how many
   uint32_t launched_at = 0;              // a kernel that does not run at once: common/kernel_run.h
   bool kept = false;                     // its effect comes when graph/kept_work.h says
   // Only the member that `type` names means anything.

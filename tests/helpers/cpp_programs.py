@@ -66,8 +66,8 @@ def nvcc() -> Path:
     return NVCC
 
 
-def build_nvcc(source: str, *flags: str) -> Path:
-    return kept("program.cu", source, [nvcc(), *flags, "-arch=sm_80", "-cudart", "shared"])
+def build_nvcc(source: str, *flags: str, architecture: str = "sm_80") -> Path:
+    return kept("program.cu", source, [nvcc(), *flags, f"-arch={architecture}", "-cudart", "shared"])
 
 
 def run(program: Path, *arguments: str, folder: Path, options: str | None = None, gpus: int = 2, flags=(), timeout: float = 100) -> Outcome:

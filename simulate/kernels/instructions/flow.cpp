@@ -18,15 +18,20 @@ void fence(Machine& m, const Step&) {
   __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
+void arrive_in_cluster(Machine& m, const Step&) {
+  for (const Run run : *m.lanes)
+    for (uint32_t l = run.begin; l < run.end; ++l) ++m.arrivals[l];
+}
+
 bool decode_barrier(Decoder& d) {
   if (d.has(".warp")) {
     d.wait_for_warp(0);
     return true;
   }
-  if (d.has(".cluster")) {  // of one block: the one half has nothing to do
-    if (d.has(".arrive")) return true;
-    d.emit(nullptr, kNoSlot, d.constant(16, 4)).flow = Flow::barrier;
-    return true;
+  if (d.has(".cluster")) {
+    if (d.has(".arrive")) d.emit(arrive_in_cluster);
+    if (d.has(".wait")) d.emit(nullptr).flow = Flow::cluster_wait;
+    return d.has(".arrive") || d.has(".wait");
   }
   const bool reduces = d.has(".red");
   size_t at = 0;

@@ -1,4 +1,6 @@
 // mbarrier: barriers that lie in shared memory and count arrivals and bytes; cp.async's arrival at one.
+#include "simulate/kernels/instructions/mbarrier.h"
+
 #include <cstring>
 
 #include "simulate/kernels/decoder.h"
@@ -19,6 +21,8 @@ struct Barrier {
   }
 };
 static_assert(sizeof(Barrier) == 8);
+
+constexpr uint32_t kTicksOfWaiting = 256;  // for a phase that another block may have to complete
 
 enum class Does : uint8_t { init, nothing, expect, finish, arrive, drop, expect_and_arrive, track, test, parity };
 
@@ -66,6 +70,7 @@ void barrier(Machine& m, const Step& s) {
         case Does::parity: {
           const uint64_t phase = does == Does::test ? m.at<uint64_t>(s.b)[l] & 1 : number & 1;
           m.at<uint8_t>(s.d)[l] = b.phase != phase;
+          if (b.phase == phase) m.ticks += kTicksOfWaiting;
           continue;
         }
       }
@@ -116,8 +121,22 @@ bool decode_test(Decoder& d) {
 
 }  // namespace
 
+bool complete_bytes(Decoder& d, size_t barrier, Slot bytes) {
+  return emit(d, Does::finish, barrier, bytes, kNoSlot);
+}
+
+bool arrive_with_bytes(Machine& m, uint32_t lane, uint64_t address, uint32_t bytes) {
+  uint8_t* const at = reach_shared(m, lane, address, 8, 8, true, Strength::strong);
+  if (!at) return false;
+  Barrier b;
+  std::memcpy(&b, at, sizeof b);
+  b.bytes = (b.bytes - bytes) & 0x7fffff;
+  b.complete();
+  std::memcpy(at, &b, sizeof b);
+  return true;
+}
+
 bool decode_mbarrier(Decoder& d) {
-  if (d.has(".cluster")) return false;  // another block's
   if (d.instruction().opcode == "cp") {
     // What cp.async copies is there by now.
     if (!d.has(".async") || !d.has(".mbarrier") || !d.has(".arrive")) return false;

@@ -4,6 +4,7 @@
 
 #include "simulate/kernels/decoder.h"
 #include "simulate/kernels/instructions/loops.h"
+#include "simulate/kernels/instructions/mbarrier.h"
 #include "simulate/kernels/instructions/reach.h"
 
 namespace devtrace::simulate::kernels {
@@ -182,7 +183,8 @@ bool decode_load(Decoder& d) {
 bool decode_store(Decoder& d) {
   const Type type = d.type();
   const size_t bytes = ptx::bytes_of(type);
-  if (!bytes || d.operand_count() < 2 || d.has(".async") || d.has(".bulk")) return false;
+  const bool counted = d.has(".async");  // at a barrier
+  if (!bytes || d.operand_count() < (counted ? 3 : 2) || d.has(".bulk")) return false;
   const Decoder::Address at = d.address(d.operand(0), d.space());
   if (at.parameters) return false;
   const std::vector<Operand> parts = d.parts(d.operand(1));
@@ -196,7 +198,7 @@ bool decode_store(Decoder& d) {
   step.mode = static_cast<uint8_t>(parts.size());
   if (is_strong(d)) step.strength = Strength::strong;
   step.extra = d.cache();
-  return true;
+  return !counted || complete_bytes(d, 2, d.constant(bytes * parts.size(), 4));
 }
 
 // --- Addresses of one space as addresses of any, and back. Only shared memory has its own. ---
@@ -204,7 +206,12 @@ bool decode_store(Decoder& d) {
 template <bool kTo>
 void shared_address(Machine& m, const Step& s) {
   const auto base = reinterpret_cast<uint64_t>(m.shared);
-  map1<uint64_t, uint64_t>(m, s, [base](uint64_t a) { return kTo ? a - base : a + base; });
+  map1<uint64_t, uint64_t>(m, s, [&, base](uint64_t a) {
+    if (kTo) return a - base;
+    const uint64_t rank = (a >> kRankShift) - 1;
+    if (!(a >> kRankShift) || rank >= m.cluster.size()) return a + base;
+    return reinterpret_cast<uint64_t>(m.cluster[rank]->shared) + (a & ((uint64_t{1} << kRankShift) - 1));
+  });
 }
 void same(Machine& m, const Step& s) {
   map1<uint64_t, uint64_t>(m, s, [](uint64_t a) { return a; });
@@ -226,7 +233,10 @@ void isspacep(Machine& m, const Step& s) {
     return a - reinterpret_cast<uint64_t>(begin) < bytes;
   };
   map1<uint8_t, uint64_t>(m, s, [&](uint64_t a) -> uint8_t {
-    const bool shared = in(a, m.shared, m.shared_bytes), local = in(a, m.local, m.local_all);
+    bool shared = in(a, m.shared, m.shared_bytes);
+    if (s.mode2)
+      for (const Machine* const block : m.cluster) shared = shared || in(a, block->shared, block->shared_bytes);
+    const bool local = in(a, m.local, m.local_all);
     const bool parameters = in(a, m.parameters, m.parameter_bytes);
     switch (static_cast<Space>(s.mode)) {
       case Space::shared:
@@ -302,7 +312,9 @@ bool decode_memory(Decoder& d) {
   if (op == "cp") return decode_copy(d);
   if (op == "isspacep") {
     const Slot a = d.source(1, Type::b64);
-    d.emit(isspacep, d.destination(0, Type::pred), a).mode = static_cast<uint8_t>(d.space());
+    Step& step = d.emit(isspacep, d.destination(0, Type::pred), a);
+    step.mode = static_cast<uint8_t>(d.space());
+    step.mode2 = d.has(".shared::cluster") || d.space() == Space::global;
     return true;
   }
   if (op == "createpolicy") {

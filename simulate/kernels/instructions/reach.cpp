@@ -45,6 +45,9 @@ uint8_t* find_memory(Machine& m, uint32_t lane, uintptr_t address, size_t size, 
   if (inside(address, size, m.shared, m.shared_bytes, cache) || inside(address, size, m.local, m.local_all, cache) ||
       (!writes && inside(address, size, m.parameters, m.parameter_bytes, cache)))
     return reinterpret_cast<uint8_t*>(address);
+  for (const Machine* const block : m.cluster)
+    if (block != &m && inside(address, size, block->shared, block->shared_bytes, cache))
+      return reinterpret_cast<uint8_t*>(address);
   Extent found;
   const Memory::Found answer = m.memory ? m.memory->find(address, size, writes, &found) : Memory::Found::no;
   if (answer != Memory::Found::no && size <= found.size && address - found.begin <= found.size - size) {
@@ -68,6 +71,14 @@ uint8_t* slowly(Machine& m, uint32_t lane, uintptr_t address, size_t size, bool 
 
 uint8_t* slowly_shared(Machine& m, uint32_t lane, uint64_t offset, size_t size, size_t alignment, bool writes,
                        Strength strength) {
+  if (offset >> kRankShift) {
+    const uint64_t rank = (offset >> kRankShift) - 1, in_block = offset & ((uint64_t{1} << kRankShift) - 1);
+    const Machine* const block = rank < m.cluster.size() ? m.cluster[rank] : nullptr;
+    const bool inside = block && size <= block->shared_bytes && in_block <= block->shared_bytes - size;
+    if (!inside || offset & (alignment - 1))
+      return fault(m, inside ? FaultKind::misaligned : FaultKind::shared, lane, offset, size, writes);
+    return block->shared + in_block;
+  }
   const bool fits = size <= m.shared_bytes && offset <= m.shared_bytes - size;
   if (!fits || offset & (alignment - 1))
     return fault(m, fits ? FaultKind::misaligned : FaultKind::shared, lane, offset, size, writes);

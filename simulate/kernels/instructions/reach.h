@@ -7,6 +7,10 @@
 
 namespace devtrace::simulate::kernels {
 
+// An address in the shared memory of a cluster's block has the block's rank and 1 above these bits; without that it is
+// the own block's.
+constexpr uint32_t kRankShift = 24;
+
 // Whose memory is it? Remembers the block; null: it is a fault.
 uint8_t* find_memory(Machine& m, uint32_t lane, uintptr_t address, size_t size, bool writes, Extent* cache);
 // The slow ways, where each access is looked at that has to be. `cache`: one of Machine::cache.

@@ -162,6 +162,8 @@ bool compute_kernel(const Operation& op, const Function& f) {
   const unsigned grid[] = {k.gridDimX, k.gridDimY, k.gridDimZ}, block[] = {k.blockDimX, k.blockDimY, k.blockDimZ};
   std::copy_n(grid, 3, launch.grid);
   std::copy_n(block, 3, launch.block);
+  kernels::set_cluster(program, index, &launch);
+  if (op.cluster[0]) std::copy_n(op.cluster, 3, launch.cluster);
   launch.dynamic_shared = k.sharedMemBytes;
   launch.parameters = parameters(op, program.codes[index]);
   launch.variables = variables(c, program, op.context->device);

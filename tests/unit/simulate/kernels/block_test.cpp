@@ -1,4 +1,5 @@
 // What threads do together, and what they are kept from: divergence, barriers, warps, calls, shared memory, faults.
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <numeric>
@@ -425,6 +426,61 @@ TEST(KernelBlock, TheBarrierOfTheDevicesRuntime) {
     else
       EXPECT_EQ(out[3] >> 16, 1u);
   }
+}
+
+// Two clusters of two blocks: addresses in the other's shared memory, a barrier there that counts bytes, one copy to
+// both.
+TEST(KernelBlock, BlocksOfAClusterUseEachOthersSharedMemory) {
+  const std::string ptx =
+      ".version 8.3\n.target sm_90\n.address_size 64\n" +
+      std::string(
+          ".visible .entry kernel(.param .u64 in, .param .u64 out, .param .u64 other) .reqnctapercluster 2 {\n"
+          ".reg .pred %p<9>; .reg .b16 %h<3>; .reg .b32 %r<20>; .reg .b64 %rd<20>; .shared .align 16 .b8 all[64]; "
+          ".shared "
+          ".align 8 .b64 bar;\n"
+          "ld.param.u64 %rd1, [in]; ld.param.u64 %rd2, [out]; mov.u32 %r1, %cluster_ctarank; mov.u32 %r2, %ctaid.x; "
+          "mul.wide.u32 %rd3, %r2, 32; add.u64 %rd2, %rd2, %rd3; xor.b32 %r3, %r1, 1;\n"
+          "mov.u32 %r4, all; mov.u32 %r5, bar; mbarrier.init.shared.b64 [%r5], 1; add.u32 %r6, %r2, 100; st.shared.u32 "
+          "[%r4+32], %r6;\n"
+          "barrier.cluster.arrive.release; barrier.cluster.wait.acquire;\n"
+          "mapa.shared::cluster.u32 %r7, %r4, %r3; ld.shared::cluster.u32 %r8, [%r7+32]; "
+          "getctarank.shared::cluster.u32 %r9, "
+          "%r7; st.global.v2.u32 [%rd2], {%r8, %r9};\n"
+          "mapa.shared::cluster.u32 %r10, %r5, %r3; mbarrier.arrive.expect_tx.shared.b64 _, [%r5], 20; mov.u32 %r11, "
+          "7;\n"
+          "barrier.cluster.arrive; barrier.cluster.wait;\n"
+          "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32 [%r7+48], %r11, [%r10];\n"
+          "setp.ne.u32 %p1, %r1, 0; mov.u16 %h1, 3; @!%p1 "
+          "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%r4], [%rd1], 16, "
+          "[%r5], "
+          "%h1;\n"
+          "WAIT: mbarrier.try_wait.parity.shared.b64 %p2, [%r5], 0; @!%p2 bra WAIT;\n"
+          "ld.shared.u32 %r12, [%r4+12]; ld.shared.u32 %r13, [%r4+48]; cvta.shared.u64 %rd4, %rd5; mov.u64 %rd5, all; "
+          "cvta.shared.u64 %rd5, %rd5; mapa.u64 %rd6, %rd5, %r3; ld.u32 %r14, [%rd6+8]; isspacep.shared::cluster %p3, "
+          "%rd6; "
+          "isspacep.shared::cta %p4, %rd6; selp.b32 %r15, 1, 0, %p3; selp.b32 %r16, 2, 0, %p4; add.u32 %r15, %r15, "
+          "%r16;\n"
+          "st.global.v4.u32 [%rd2+16], {%r12, %r13, %r14, %r15}; mov.u32 %r17, %nclusterid.x; mov.u32 %r18, "
+          "%clusterid.x; "
+          "st.global.v2.u32 [%rd2+8], {%r17, %r18};\n"
+          "barrier.cluster.arrive; barrier.cluster.wait; ret; }\n");
+  std::vector<uint32_t> in = {1, 2, 3, 4}, out(4 * 8);
+  for (const unsigned workers : {1u, 2u}) {
+    Blocks memory;
+    const Result r = launch(ptx, memory, {memory.add(in), memory.add(out)}, 1, 4, 0, workers);
+    ASSERT_EQ(r.kind, FaultKind::none) << r.text << " " << r.instruction;
+    for (uint32_t i = 0; i < 4; ++i) {
+      const std::vector<uint32_t> expected = {(i ^ 1) + 100, i % 2 ^ 1, 2, i / 2, 4, 7, 3, 1};
+      EXPECT_EQ(std::vector<uint32_t>(out.begin() + 8 * i, out.begin() + 8 * i + 8), expected) << i;
+    }
+    std::ranges::fill(out, 0);
+  }
+  // No block of that rank, and a grid of no whole number of clusters.
+  std::string beyond = ptx;
+  beyond.replace(beyond.find("%r4, %r3"), 8, "%r4, 7  ");
+  Blocks memory;
+  EXPECT_EQ(launch(beyond, memory, {memory.add(in), memory.add(out)}, 1, 4).kind, FaultKind::shared);
+  EXPECT_EQ(launch(ptx, memory, {memory.add(in), memory.add(out)}, 1, 3).kind, FaultKind::not_computed);
 }
 
 // Whatever a text says: its threads only use what is theirs. The seed is fixed, so that it is the same each time.

@@ -74,6 +74,7 @@ inline Result launch(const std::string& ptx, Blocks& memory, const std::vector<u
     memory.add(variables.back());
   }
   for (auto& v : variables) l.variables.push_back(reinterpret_cast<uint64_t>(v.data()));
+  set_cluster(*program, program->functions.at("kernel"), &l);
   return run(*program, program->functions.at("kernel"), l, memory);
 }
 
