@@ -412,9 +412,68 @@ void Decoder::one(const ptx::Instruction& i) {
   for (const Pending& p : pending_) convert(p.to, p.to_bytes, p.from, p.from_bytes, p.sign);
 }
 
+void Decoder::find_values() {
+  constexpr uint32_t kNobody = UINT32_MAX, kSeveral = UINT32_MAX - 1;
+  std::vector<uint32_t> by(function_.registers.size(), kNobody);
+  const auto write = [&](uint32_t reg, uint32_t instruction) {
+    if (reg < by.size()) by[reg] = by[reg] == kNobody ? instruction : kSeveral;
+  };
+  // Parameters in registers are the first ones, and the caller writes them.
+  uint32_t next = 0;
+  for (const auto* list : {&function_.parameters, &function_.results})
+    for (const ptx::Variable& v : *list)
+      if (v.space == Space::reg && next < by.size()) by[next++] = kSeveral;
+  std::vector<bool> entered(function_.body.size() + 1);
+  for (const std::vector<uint32_t>& table : function_.tables)
+    for (const uint32_t target : table) entered[std::min<size_t>(target, function_.body.size())] = true;
+  for (uint32_t i = 0; i < function_.body.size(); ++i) {
+    const std::vector<Operand>& operands = function_.body[i].operands;
+    if (operands.empty()) continue;
+    if (operands[0].kind == Operand::Kind::reg) write(operands[0].index, i);
+    for (const Operand& part : operands[0].parts)
+      if (part.kind == Operand::Kind::reg) write(part.index, i);
+    for (const Operand& o : operands)
+      if (o.kind == Operand::Kind::label) entered[std::min<size_t>(o.index, function_.body.size())] = true;
+  }
+  uint32_t stretch = 0;
+  for (uint32_t i = 0; i < function_.body.size(); ++i) {
+    const std::string_view op = function_.body[i].opcode;
+    if (entered[i]) ++stretch;
+    stretch_.push_back(stretch);
+    if (op == "bra" || op == "brx" || op == "call" || op == "ret" || op == "exit") ++stretch;
+  }
+  for (uint32_t& one : by)
+    if (one == kSeveral) one = kNobody;
+  written_by_ = std::move(by);
+}
+
+const ptx::Instruction* Decoder::product(size_t i) const {
+  const auto rounds = [](const ptx::Instruction& one) {
+    return one.has(".rn") || one.has(".rz") || one.has(".rm") || one.has(".rp");
+  };
+  const auto writer = [&](const Operand& o) {
+    const bool whole = o.kind == Operand::Kind::reg && o.component < 0 && !o.negated && !o.value;
+    return whole ? written_by_[o.index] : UINT32_MAX;
+  };
+  const auto is_value = [&](const Operand& o) {
+    return o.kind == Operand::Kind::real || o.kind == Operand::Kind::real32 || writer(o) != UINT32_MAX;
+  };
+  const uint32_t at = writer(operand(i));
+  if (at == UINT32_MAX || rounds(*instruction_)) return nullptr;
+  const ptx::Instruction& one = function_.body[at];
+  const auto here = static_cast<size_t>(instruction_ - function_.body.data());
+  if (one.opcode != "mul" || at > here || stretch_[at] != stretch_[here] || one.guard >= 0 || rounds(one))
+    return nullptr;
+  if (one.operands.size() != 3 || one.has(".sat") || one.has(".ftz") != has(".ftz")) return nullptr;
+  const ptx::TypeFacts* const last = one.modifiers.empty() ? nullptr : ptx::find_type(one.modifiers.back());
+  if (!last || last->type != type() || !is_value(one.operands[1]) || !is_value(one.operands[2])) return nullptr;
+  return &one;
+}
+
 void Decoder::decode() {
   static const ptx::Instruction kNone;
   lay_out();
+  find_values();
   std::vector<uint32_t> first;  // step of each instruction
   for (const ptx::Instruction& i : function_.body) {
     first.push_back(static_cast<uint32_t>(code_.steps.size()));

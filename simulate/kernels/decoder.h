@@ -32,6 +32,9 @@ class Decoder {
   const std::vector<Type>& types() const { return types_; }
   Type type() const { return types_.empty() ? Type::none : types_.back(); }
   Space space() const;
+  // The product that the operand is, where the driver's compiler would make one instruction of it and this sum; null:
+  // none.
+  const ptx::Instruction* product(size_t i) const;
 
   // A slot with the operand's value, as wide as the type.
   Slot source(const Operand& operand, Type type);
@@ -75,6 +78,7 @@ class Decoder {
 
  private:
   void lay_out();
+  void find_values();
   Slot special(std::string_view name, size_t* bytes);
   Slot filled(Constant::Kind kind, uint64_t value, uint32_t index, size_t bytes);
   Slot raw(const Operand& operand, Type type, size_t* bytes, bool* sign);
@@ -92,6 +96,9 @@ class Decoder {
   std::vector<uint32_t> local_;  // by variable: where it is in each lane's own memory, or in shared memory
   std::vector<uint32_t> module_shared_;
   std::vector<uint32_t> parameters_;  // by parameter, then by result: which place is its first
+  // Of a register that one instruction alone writes: which; else UINT32_MAX.
+  std::vector<uint32_t> written_by_;
+  std::vector<uint32_t> stretch_;  // by instruction: one behind the other, with no way in or out between
   struct Pending {
     Slot to, from;
     size_t to_bytes, from_bytes;

@@ -274,6 +274,25 @@ bool three_of(Decoder& d, Handler run) {
   return true;
 }
 
+// PTX ISA, "add": sums without a rounding may take a product without one into them. The driver's compiler does that,
+// and results are rounded once.
+bool decode_fused(Decoder& d, const Variant& v) {
+  const bool of_first = d.product(1);
+  const ptx::Instruction* const product = of_first ? d.product(1) : d.product(2);
+  if (!product) return false;
+  const Type type = d.type();
+  Slot a = d.source(product->operands[1], type), c = d.source(of_first ? 2 : 1);
+  const Slot b = d.source(product->operands[2], type);
+  if (d.instruction().opcode == "sub") {
+    Slot& negative = of_first ? c : a;
+    const Slot t = d.temporary(ptx::bytes_of(type));
+    d.emit(v.wide ? &unary<double, Neg> : &unary<float, Neg>, t, negative);
+    negative = t;
+  }
+  d.emit(choose(d, "fma", v), d.destination(0), a, b, c);
+  return true;
+}
+
 }  // namespace
 
 bool decode_real(Decoder& d) {
@@ -283,6 +302,9 @@ bool decode_real(Decoder& d) {
   if (op == "testp") return decode_testp(d);
   const Handler run = choose(d, op, {type == Type::f64, d.has(".ftz"), d.has(".sat")});
   if (!run) return false;
+  if ((op == "add" || op == "sub") && d.types().size() == 1 && d.operand_count() == 3 &&
+      decode_fused(d, {type == Type::f64, d.has(".ftz"), d.has(".sat")}))
+    return true;
   // Mixed precision: add.f32.f16 d, a, c.
   if (d.types().size() > 1 && d.types()[0] != type) return false;
   if (d.operand_count() == 4 && (op == "min" || op == "max")) return three_of(d, run);

@@ -318,6 +318,24 @@ TEST(KernelArithmetic, VideoInstructions) {
   }
 }
 
+// As the driver's compiler has it: rounded once, unless a rounding is asked for, or the product is another's by then.
+TEST(KernelArithmetic, ASumTakesAProductIntoIt) {
+  const float x = 1.1f, y = 1.3f, z = -1.43f;
+  const auto out = each<float>(
+      ".reg .f32 %fa, %fb, %fc, %fe;\nld.global.f32 %f1, [%rd1]; ld.global.f32 %f2, [%rd1+4]; ld.global.f32 %f3, "
+      "[%rd1+8]; ld.global.f32 %f0, [%rd1+12];\n"
+      "mul.f32 %f4, %f1, %f2; add.f32 %f5, %f4, %f3; st.global.f32 [%rd2], %f5;\n"
+      "sub.f32 %f6, %f3, %f4; st.global.f32 [%rd2+4], %f6; sub.f32 %f7, %f4, %f3; st.global.f32 [%rd2+8], %f7;\n"
+      "mul.rn.f32 %f8, %f1, %f2; add.f32 %f9, %f8, %f3; st.global.f32 [%rd2+12], %f9;\n"
+      "add.rn.f32 %fa, %f4, %f3; st.global.f32 [%rd2+16], %fa;\n"
+      "setp.eq.u32 %p1, %r0, 7; @%p1 bra ON;\nON: add.f32 %fb, %f4, %f3; st.global.f32 [%rd2+20], %fb;\n"
+      "mul.f32 %fc, %f0, %f2; mov.f32 %f0, %f2; add.f32 %fe, %fc, %f3; st.global.f32 [%rd2+24], %fe;",
+      std::vector<float>{x, y, z, x}, 4, 7, ".global .b32 none;\n");
+  const float once = std::fma(x, y, z), twice = x * y + z;
+  ASSERT_NE(once, twice);
+  EXPECT_EQ(out, (std::vector<float>{once, std::fma(-x, y, z), std::fma(x, y, -z), twice, twice, twice, twice}));
+}
+
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 double seconds_of(const std::string& instruction) {
   std::string body = "mov.f32 %f1, 0f3F800000; mov.f32 %f2, 0f3F800000; mov.u32 %r1, 0;\nAGAIN: ";
