@@ -61,6 +61,7 @@ bool Parser::attributes(Function* f) {
     if (word == ".pragma") skip_statement();
     if (word == ".abi_preserve" || word == ".noreturn") continue;
     if (limit) f->max_threads = static_cast<int>(threads);
+    if (word == ".maxnreg") f->most_registers = static_cast<int>(threads);
     for (size_t i = 1; i < 3; ++i)
       if (f->cluster[0] && !f->cluster[i]) f->cluster[i] = 1;
   }

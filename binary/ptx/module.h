@@ -98,6 +98,7 @@ struct Function {
   std::vector<std::vector<uint32_t>> tables;  // .branchtargets: instructions
   std::vector<Location> locations;
   int max_threads = 1024;
+  int most_registers = 0;    // .maxnreg; 0: it does not say
   uint32_t cluster[3] = {};  // blocks of a cluster; zeros: the launch says how many
 };
 

@@ -58,7 +58,8 @@ CUresult check_shape(const Function& f, const Shape& s) {
   if (s.grid[0] > 0x7fffffffu || s.grid[1] > 65535 || s.grid[2] > 65535) return CUDA_ERROR_INVALID_VALUE;
   if (s.block[0] > 1024 || s.block[1] > 1024 || s.block[2] > 64) return CUDA_ERROR_INVALID_VALUE;
   unsigned threads = s.block[0] * s.block[1] * s.block[2];
-  int most = simulate::max_threads(f);
+  const simulate::Needs needs = simulate::needs_of(f);
+  const int most = needs.max_threads;
   if (threads > static_cast<unsigned>(most))
     return threads > 1024 ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
   if (s.cluster[0] || s.cluster[1] || s.cluster[2]) {
@@ -70,7 +71,7 @@ CUresult check_shape(const Function& f, const Shape& s) {
     }
     if (blocks > kMostBlocks) return CUDA_ERROR_INVALID_CLUSTER_SIZE;
   }
-  size_t shared = s.shared + static_cast<size_t>(f.facts ? f.facts->static_shared : 0);
+  size_t shared = s.shared + static_cast<size_t>(needs.static_shared);
   size_t limit = f.max_dynamic_shared ? gpu_model.shared_per_block_optin : 48 << 10;
   if (shared > limit || (f.max_dynamic_shared && s.shared > static_cast<size_t>(f.max_dynamic_shared)))
     return CUDA_ERROR_INVALID_VALUE;

@@ -57,27 +57,28 @@ CUresult function_attribute(const Function& f, int attribute, int* value) {
   const simulate::GpuModel& gpu_model = *simulate::settings().gpu_model;
   static const devtrace::device::KernelFacts kUnknown;
   const devtrace::device::KernelFacts& facts = f.facts ? *f.facts : kUnknown;
+  const simulate::Needs needs = simulate::needs_of(f);
   int own = gpu_model.architecture();
   switch (attribute) {
     case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
-      *value = simulate::max_threads(f);
+      *value = needs.max_threads;
       break;
     case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
-      *value = facts.static_shared;
+      *value = needs.static_shared;
       break;
     case CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES:
-      *value = facts.constant;
+      *value = needs.constant;
       break;
     case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES:
-      *value = facts.local;
+      *value = needs.local;
       break;
     case CU_FUNC_ATTRIBUTE_NUM_REGS:
-      *value = facts.registers;
+      *value = needs.registers;
       break;
     case CU_FUNC_ATTRIBUTE_PTX_VERSION:
       // Who asks chooses by it what the kernel was compiled with: CUB the elements a block takes.
-      if (const auto by = simulate::computed_by(f))
-        *value = by->architecture;
+      if (const auto by = simulate::computed_architecture(f))
+        *value = *by;
       else
         *value = facts.ptx ? facts.ptx : facts.architecture ? facts.architecture : own;
       break;
@@ -85,7 +86,7 @@ CUresult function_attribute(const Function& f, int attribute, int* value) {
       *value = facts.architecture ? facts.architecture : own;
       break;
     case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
-      *value = f.max_dynamic_shared ? f.max_dynamic_shared : (48 << 10) - facts.static_shared;
+      *value = f.max_dynamic_shared ? f.max_dynamic_shared : (48 << 10) - needs.static_shared;
       break;
     case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
       *value = -1;
@@ -99,7 +100,7 @@ CUresult function_attribute(const Function& f, int attribute, int* value) {
 
 CUresult set_attribute(Function& f, int attribute, int value) {
   if (attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) {
-    int fixed = f.facts ? f.facts->static_shared : 0;
+    const int fixed = simulate::needs_of(f).static_shared;
     if (value < 0 || static_cast<size_t>(value + fixed) > simulate::settings().gpu_model->shared_per_block_optin)
       return CUDA_ERROR_INVALID_VALUE;
     f.max_dynamic_shared = value;
@@ -136,13 +137,13 @@ CUresult variable(Container* container, const char* name, CUdeviceptr* address, 
 // Blocks of `threads` with `shared` dynamic bytes that fit a multiprocessor at once.
 int blocks_per_multiprocessor(const Function& f, int threads, size_t shared) {
   const simulate::GpuModel& gpu_model = *simulate::settings().gpu_model;
-  if (threads <= 0 || threads > simulate::max_threads(f)) return 0;
+  const simulate::Needs needs = simulate::needs_of(f);
+  if (threads <= 0 || threads > needs.max_threads) return 0;
   int warps = (threads + 31) / 32;
   int blocks = std::min(gpu_model.blocks_per_multiprocessor, gpu_model.threads_per_multiprocessor / (warps * 32));
-  int registers = f.facts ? f.facts->registers : 32;
+  const int registers = needs.registers;
   if (registers > 0) blocks = std::min(blocks, 65536 / ((registers + 7) / 8 * 8 * 32 * warps));
-  size_t bytes =
-      shared + static_cast<size_t>(f.facts ? f.facts->static_shared : 0) + 1024;  // the driver keeps 1 KiB a block
+  size_t bytes = shared + static_cast<size_t>(needs.static_shared) + 1024;  // the driver keeps 1 KiB a block
   blocks = std::min(blocks, static_cast<int>(gpu_model.shared_per_multiprocessor / bytes));
   return std::max(blocks, 0);
 }

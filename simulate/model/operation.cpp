@@ -248,9 +248,10 @@ bool describe(const Operation& op, Work* work) {
       std::memcpy(work->block, block, sizeof block);
       work->dynamic_shared = k.sharedMemBytes;
       if (f && f->facts) {
-        work->static_shared = static_cast<unsigned>(f->facts->static_shared);
-        work->registers = static_cast<unsigned>(f->facts->registers);
-        work->local = static_cast<unsigned>(f->facts->local);
+        const Needs needs = needs_of(*f);
+        work->static_shared = static_cast<unsigned>(needs.static_shared);
+        work->registers = static_cast<unsigned>(needs.registers);
+        work->local = static_cast<unsigned>(needs.local);
       }
       return true;
     }

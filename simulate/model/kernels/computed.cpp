@@ -136,16 +136,34 @@ bool may_compute(const Operation& op, const Function& f) {
   return program && has_entry(*program, f.name);
 }
 
-std::optional<ComputedBy> computed_by(const Function& f) {
+namespace {
+
+// Null: nobody computes it.
+const kernels::Code* code_of(const Function& f) {
   const kernels::Program* const program = f.container ? program_of(*f.container) : nullptr;
-  if (!program || !has_entry(*program, f.name)) return std::nullopt;
-  const ptx::Function& entry = program->module.functions[program->functions.at(f.name)];
-  return ComputedBy{program->module.architecture, entry.max_threads};
+  return program && has_entry(*program, f.name) ? &program->codes[program->functions.at(f.name)] : nullptr;
 }
 
-int max_threads(const Function& f) {
-  if (const auto by = computed_by(f)) return by->max_threads;
-  return f.facts ? f.facts->max_threads : 1024;
+}  // namespace
+
+std::optional<int> computed_architecture(const Function& f) {
+  if (!code_of(f)) return std::nullopt;
+  return f.container->program->module.architecture;
+}
+
+Needs needs_of(const Function& f) {
+  constexpr int kRegisters = 65536;  // of a multiprocessor, on every device
+  Needs needs;
+  if (f.facts)
+    needs = {f.facts->max_threads, f.facts->static_shared, f.facts->constant, f.facts->local, f.facts->registers};
+  const kernels::Code* const code = code_of(f);
+  if (!code) return needs;
+  needs.max_threads = code->function->max_threads;
+  needs.static_shared = static_cast<int>(code->shared_bytes);
+  needs.local = static_cast<int>(code->local_bytes);
+  needs.registers = std::min(needs.registers, kRegisters / std::max(needs.max_threads, 1));
+  if (code->function->most_registers) needs.registers = std::min(needs.registers, code->function->most_registers);
+  return needs;
 }
 
 std::string why_not_computed(const Function& f) {

@@ -19,16 +19,17 @@ bool may_compute(const Operation& operation, const Function& f);
 // error, and a line. False: not computed after all, and why is kept for the list at exit.
 bool compute_kernel(const Operation& operation, const Function& f);
 
-// By which PTX the kernel is computed: null: nobody computes it. Machine code for another device was compiled with
-// other bounds.
-struct ComputedBy {
-  int architecture;  // 90 for sm_90
-  int max_threads;   // a block
-};
-std::optional<ComputedBy> computed_by(const Function& f);
+// Of the PTX that the kernel is computed by, as 90 for sm_90; null: nobody computes it.
+std::optional<int> computed_architecture(const Function& f);
 
-// Threads that a block of it may have.
-int max_threads(const Function& f);
+// What a block needs: of a kernel that is computed as its PTX has it, for machine code beside that was compiled with
+// other bounds. How many registers only machine code says; the text says at the most how many.
+struct Needs {
+  int max_threads = 1024;                          // that it may have
+  int static_shared = 0, constant = 0, local = 0;  // bytes
+  int registers = 32;                              // a thread
+};
+Needs needs_of(const Function& f);
 
 // Why nobody computes the kernel, as far as there is something to do or to know: "" where its image has no PTX.
 std::string why_not_computed(const Function& f);
