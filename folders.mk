@@ -66,7 +66,7 @@ $(call folder,tracker/launch,common tracker/base tracker/interface tracker/memor
 # Both ends of every copy, and what moves between devices by call site.
 $(call folder,tracker/copy,common finding report/html tracker/base tracker/stacks tracker/interface tracker/memory tracker/evidence tracker/log tracker/findings)
 # On which device every parameter, buffer and cache lies, sampled; how much memory was in use at the most, and where it was not enough.
-$(call folder,tracker/placement,common finding report/html tracker/base tracker/python tracker/stacks tracker/interface tracker/memory tracker/evidence tracker/log)
+$(call folder,tracker/placement,common finding report/html report/placement tracker/base tracker/python tracker/stacks tracker/interface tracker/memory tracker/evidence tracker/log)
 # What was there before devtrace was attached: the live blocks of PyTorch's allocator.
 $(call folder,tracker/preexisting,tracker/base tracker/python tracker/memory)
 # The ranks of a job: what they share about their communicators, and what that shows.

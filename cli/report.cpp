@@ -37,6 +37,7 @@ struct ReportOptions {
   std::vector<std::string> logs;
   std::string format, output;
   bool redact = false, findings_only = false, open = false;
+  unsigned tokens = 0;
 };
 
 // A finding as this devtrace would write it now: logs of other programs may lack what it derives.
@@ -89,17 +90,18 @@ const Format kFormats[] = {
      [](const Json& process, const Json& finding) { return report::text(process, finding, to_terminal()) + '\n'; },
      nothing_else,
      [](const Json& process, const Whole& whole) {
-       return after(with_newline(whole.first.left_out()),
-                    after(after(report::traffic_text(process, whole.traffic),
-                                after(report::placement_text(whole.placement),
-                                      report::memory_text(process, whole.memory, whole.placement))),
-                          report::process_text(process, whole.end)));
+       return after(
+           with_newline(whole.first.left_out()),
+           after(after(report::traffic_text(process, whole.traffic),
+                       after(report::placement_text(whole.placement), report::memory_text(process, whole.memory))),
+                 report::process_text(process, whole.end)));
      }},
     {"html", report::html_head, report::html_finding,
      [](const Json& process, const Json& record) {
        const auto kind = report::string(record, "record");
        if (kind == "traffic") return report::html_traffic(process, record);
        if (kind == "placement") return report::html_placement(record);
+       if (kind == "memory" || kind == "out_of_memory") return report::html_memory(process, record);
        return report::html_record(report::json_line(record));
      },
      [](const Json&, const Whole& whole) {
@@ -111,9 +113,11 @@ const Format kFormats[] = {
     {"markdown", nothing,
      [](const Json& process, const Json& finding) { return report::markdown(process, finding) + '\n'; }, nothing_else,
      [](const Json& process, const Whole& whole) {
-       return after(with_newline(whole.first.left_out()), after(after(report::traffic_markdown(process, whole.traffic),
-                                                                      report::placement_markdown(whole.placement)),
-                                                                report::process_markdown(process, whole.end)));
+       return after(with_newline(whole.first.left_out()),
+                    after(after(report::traffic_markdown(process, whole.traffic),
+                                after(report::placement_markdown(whole.placement),
+                                      report::memory_markdown(process, whole.memory))),
+                          report::process_markdown(process, whole.end)));
      }},
 };
 
@@ -133,14 +137,14 @@ struct Sink {
 // all logs.
 class Shown {
  public:
-  explicit Shown(bool redacted) : redacted_(redacted) {}
+  explicit Shown(bool redacted, unsigned tokens = 0) : redacted_(redacted), tokens_(tokens) {}
 
   Json operator()(Json&& record) {
     const auto kind = report::string(record, "record");
     if (kind == "process" || process_.is_null()) {
       if (report::integer(process_, "pid") != report::integer(record, "pid")) process_ = Json();
       process_.update(record);
-      return redacted_ ? process() : std::move(record);
+      return with_tokens(redacted_ ? with_machine(redactor_.process(process_)) : std::move(record));
     }
     // The verdict is found on what was really there.
     if (kind == "finding") record = completed(process_, std::move(record));
@@ -148,7 +152,7 @@ class Shown {
   }
   void begin_log() { process_ = Json(); }
   // The latest, with what earlier ones of the same log said.
-  Json process() { return redacted_ ? with_machine(redactor_.process(process_)) : process_; }
+  Json process() { return with_tokens(redacted_ ? with_machine(redactor_.process(process_)) : process_); }
 
  private:
   // Which processes ran on one machine may be told, its name not.
@@ -159,7 +163,13 @@ class Shown {
     return process;
   }
 
+  Json with_tokens(Json process) {
+    if (tokens_ > 0) process["tokens"] = tokens_;
+    return process;
+  }
+
   bool redacted_;
+  unsigned tokens_;
   report::Redactor redactor_;
   Json process_;
   std::map<std::string, size_t> machines_;
@@ -300,7 +310,7 @@ int write_reports(ReportOptions options, std::vector<std::string>& pages) {
   if (logs.size() > 1 && !html_alone && format.name != std::string("json"))
     return write_merged(options, logs, unreadable, pages);
 
-  Shown shown(options.redact);
+  Shown shown(options.redact, options.tokens);
   Output main(html_alone ? "" : options.output);
   for (const fs::path& log : logs) {
     try {
@@ -366,6 +376,11 @@ Action declare_report(CLI::App& app) {
       "out host, command, strings and comments");
   app.add_flag("--findings-only", options->findings_only,
                "text and Markdown of one log: without what moved, what lies where and what is known of the process");
+  app.add_option("--tokens", options->tokens,
+                 "how many tokens (or steps) the program made: what crosses each link, and the least time for it, is "
+                 "told for one too")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1'000'000'000));
   app.add_flag("--open", options->open, "show the HTML page by BROWSER, or by xdg-open");
   app.footer(
       "Several logs, or a folder's, are one report: the same fault in several processes is told once, with its "

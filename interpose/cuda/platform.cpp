@@ -51,6 +51,8 @@ std::vector<DeviceFacts> devices() {
   const auto get_name = driver<decltype(&::cuDeviceGetName)>("cuDeviceGetName");
   const auto get_uuid =
       reinterpret_cast<CUresult (*)(CUuuid*, CUdevice)>(interpose::find_in_library("libcuda.so", "cuDeviceGetUuid_v2"));
+  const auto get_memory = reinterpret_cast<CUresult (*)(size_t*, CUdevice)>(
+      interpose::find_in_library("libcuda.so", "cuDeviceTotalMem_v2"));
   int count = 0;
   if (!count_devices || count_devices(&count) != CUDA_SUCCESS) return found;
   for (int i = 0; i < count; ++i) {
@@ -60,6 +62,8 @@ std::vector<DeviceFacts> devices() {
     if (get_name && get_name(name, sizeof name - 1, i) == CUDA_SUCCESS) device.name = name;
     CUuuid uuid{};
     if (get_uuid && get_uuid(&uuid, i) == CUDA_SUCCESS) device.uuid = uuid_text(uuid);
+    size_t bytes = 0;
+    if (get_memory && get_memory(&bytes, i) == CUDA_SUCCESS) device.memory = bytes;
     found.push_back(std::move(device));
   }
   return found;

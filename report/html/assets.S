@@ -38,6 +38,7 @@ devtrace_\name\()_size:
     script time_line
     script traffic
     script placement
+    script memory
     script facts
     script finding
     script list

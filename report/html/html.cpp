@@ -14,6 +14,7 @@
 #include "report/log/suppressions.h"
 #include "report/phrasing/phrasing.h"
 #include "report/phrasing/verification.h"
+#include "report/placement/memory_use.h"
 #include "report/placement/placement.h"
 #include "report/text/markdown.h"
 #include "report/text/text.h"
@@ -140,6 +141,19 @@ std::string html_traffic(const Json& process, const Json& traffic) noexcept try 
                      {"measured", link.measured},
                      {"seconds", link.seconds},
                      {"place", call_site(traffic, string(process, "cwd"))}};
+  describe_frames(record, string(process, "cwd"));
+  return element(json_line(record));
+} catch (...) {
+  return {};
+}
+
+std::string html_memory(const Json& process, const Json& memory) noexcept try {
+  Json record = memory;
+  Json parts = Json::array();
+  for (const auto& [name, bytes] : parts_of_peak(memory)) parts.push_back({{"name", name}, {"bytes", bytes}});
+  record["shown"] = {{"words", memory_words(process, memory)},
+                     {"capacity", capacity_of(process, string(memory, "device"))},
+                     {"parts", std::move(parts)}};
   describe_frames(record, string(process, "cwd"));
   return element(json_line(record));
 } catch (...) {

@@ -18,6 +18,9 @@ std::string html_record(std::string_view json_line) noexcept;  // `count`, `end`
 std::string html_traffic(const Json& process,
                          const Json& traffic) noexcept;  // `traffic`, with what it costs on the link
 
+// `memory` and `out_of_memory`, in words.
+std::string html_memory(const Json& process, const Json& memory) noexcept;
+
 std::string html_placement(const Json& placement) noexcept;  // `placement`, with its groups of tensors
 
 }  // namespace devtrace::report

@@ -453,7 +453,7 @@ Json Redactor::process(const Json& record) {
   Json devices = Json::array();
   for (const Json& device : array(record, "devices")) {
     Json clean = Json::object();
-    take(clean, device, {"index", "name"});
+    take(clean, device, {"index", "name", "memory"});
     devices.push_back(std::move(clean));
   }
   if (!devices.empty()) out["devices"] = std::move(devices);
@@ -510,7 +510,13 @@ Json Redactor::record(const Json& record) {
       entries.push_back(std::move(clean));
     }
   }
-  take(out, record, {"peak", "reserved", "asked", "free", "missing"});  // of `memory` and `out_of_memory`
+  // Of `memory` and `out_of_memory`.
+  take(out, record,
+       {"peak", "reserved", "weights", "gradients", "optimizer", "caches", "other", "course", "asked", "free",
+        "missing"});
+  if (const Json& module = object(record, "module"); !module.empty())
+    for (const char* key : {"path", "class", "root"})
+      if (const auto name = string(module, key); !name.empty()) out["module"][key] = code(name);
   if (record.contains("python")) out["python"] = frames(array(record, "python"));
   if (record.contains("native")) out["native"] = native(array(record, "native"));
   if (const Json& launch = object(record, "launch"); !launch.empty()) {

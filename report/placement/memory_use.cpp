@@ -4,6 +4,7 @@
 
 #include "common/format.h"
 #include "common/text.h"
+#include "report/text/markdown.h"
 #include "report/traffic/traffic.h"
 
 namespace devtrace::report {
@@ -15,44 +16,49 @@ uint64_t count_of(const Json& record, const char* key) {
   return static_cast<uint64_t>(std::max<int64_t>(0, integer(record, key).value_or(0)));
 }
 
-struct Kinds {
-  uint64_t weights = 0, caches = 0;
-};
-Kinds kinds_on(std::string_view device, const Placement& placement) {
-  Kinds kinds;
-  for (const Placement::Root& root : placement.roots())
-    for (const Placement::Tensor& tensor : root.tensors)
-      if (tensor.device == device && !tensor.again)
-        (tensor.kind == "cache" ? kinds.caches : kinds.weights) += tensor.bytes;
-  return kinds;
-}
-
 std::string at_words(const Json& process, const Json& record) {
   return array(record, "python").empty()
              ? ""
              : ", at " + shortened(printable(call_site(record, string(process, "cwd"))), 100);
 }
 
-std::string device_line(const Json& process, const Json& record, const Placement& placement) {
-  const uint64_t peak = count_of(record, "peak"), reserved = count_of(record, "reserved");
-  const Kinds kinds = kinds_on(string(record, "device"), placement);
-  std::string of;
-  if (kinds.weights + kinds.caches > 0 && kinds.weights + kinds.caches <= peak) {
-    of = fmt::format(": weights {}", size(kinds.weights));
-    if (kinds.caches > 0) of += fmt::format(", caches {}", size(kinds.caches));
-    of += fmt::format(", other tensors {}", size(peak - kinds.weights - kinds.caches));
-  }
-  return fmt::format("  {:<8}  {:>8}{}; PyTorch held {} more{}\n", printable(shortened(string(record, "device"), 20)),
-                     size(peak), of, size(reserved - std::min(reserved, peak)), at_words(process, record));
+// "model.layers.35.mlp (LlamaMLP) of LlamaForCausalLM"; empty: not known.
+std::string module_words(const Json& record) {
+  const Json& module = object(record, "module");
+  const auto name = [&](const char* key) { return printable(shortened(string(module, key), 160)); };
+  if (string(module, "path").empty()) return name("class");
+  return fmt::format("{} ({}) of {}", name("path"), name("class"), name("root"));
 }
 
-std::string end_line(const Json& process, const Json& record) {
-  std::string out = fmt::format("  {:<8}  out of memory: {} were asked for",
-                                printable(shortened(string(record, "device"), 20)), size(count_of(record, "asked")));
+std::string out_of_memory_words(const Json& process, const Json& record) {
+  std::string out = fmt::format("out of memory: {} were asked for", size(count_of(record, "asked")));
   if (record.contains("missing"))
     out += fmt::format(", {} were free, {} were missing", size(count_of(record, "free")),
                        size(count_of(record, "missing")));
-  return out + at_words(process, record) + '\n';
+  const std::string module = module_words(record);
+  return out + at_words(process, record) + (module.empty() ? "" : ", in " + module);
+}
+
+// What PyTorch holds beside its tensors can serve no allocation that is larger than its pieces.
+uint64_t held_besides(const Json& record) {
+  const uint64_t peak = count_of(record, "peak"), reserved = count_of(record, "reserved");
+  return reserved - std::min(reserved, peak);
+}
+
+std::string peak_words(const Json& process, const Json& record) {
+  const uint64_t capacity = capacity_of(process, string(record, "device"));
+  std::string out = size(count_of(record, "peak"));
+  if (capacity > 0) out += " of " + size(capacity);
+  const char* before = ": ";
+  for (const auto& [name, bytes] : parts_of_peak(record)) {
+    out += fmt::format("{}{} {}", before, name, size(bytes));
+    before = ", ";
+  }
+  return out + fmt::format("; fragmentation {}", size(held_besides(record))) + at_words(process, record);
+}
+
+bool is_end(const Json& record) {
+  return string(record, "record") == "out_of_memory";
 }
 
 }  // namespace
@@ -67,11 +73,47 @@ void MemoryUse::take(const Json& record) {
   if (devices_.size() < kMostDevices) devices_.push_back(record);
 }
 
-std::string memory_text(const Json& process, const MemoryUse& memory, const Placement& placement) {
+std::vector<std::pair<const char*, uint64_t>> parts_of_peak(const Json& memory) {
+  constexpr std::pair<const char*, const char*> kNames[] = {{"weights", "weights"},
+                                                            {"gradients", "gradients"},
+                                                            {"optimizer", "optimizer"},
+                                                            {"caches", "caches"},
+                                                            {"other", "activations and other"}};
+  std::vector<std::pair<const char*, uint64_t>> parts;
+  for (const auto& [key, name] : kNames)
+    if (const uint64_t bytes = count_of(memory, key); bytes > 0) parts.emplace_back(name, bytes);
+  std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  return parts;
+}
+
+std::string memory_words(const Json& process, const Json& record) {
+  return is_end(record) ? out_of_memory_words(process, record) : peak_words(process, record);
+}
+
+uint64_t capacity_of(const Json& process, std::string_view device) {
+  for (const Json& each : array(process, "devices"))
+    if (const auto index = integer(each, "index"); index && fmt::format("cuda:{}", *index) == device)
+      return count_of(each, "memory");
+  return 0;
+}
+
+std::string memory_text(const Json& process, const MemoryUse& memory) {
   if (memory.empty()) return {};
   std::string out = "Memory of devices at the most:\n";
-  for (const Json& each : memory.devices()) out += device_line(process, each, placement);
-  for (const Json& each : memory.ends()) out += end_line(process, each);
+  for (const std::vector<Json>* all : {&memory.devices(), &memory.ends()})
+    for (const Json& each : *all)
+      out +=
+          fmt::format("  {:<8}  {}\n", printable(shortened(string(each, "device"), 20)), memory_words(process, each));
+  return out;
+}
+
+std::string memory_markdown(const Json& process, const MemoryUse& memory) {
+  if (memory.empty()) return {};
+  std::string out = "### Memory of devices at the most\n\n| device | |\n|---|---|\n";
+  for (const std::vector<Json>* all : {&memory.devices(), &memory.ends()})
+    for (const Json& each : *all)
+      out += fmt::format("| {} | {} |\n", markdown_cell(markdown_code(shortened(string(each, "device"), 20))),
+                         markdown_cell(memory_words(process, each)));
   return out;
 }
 

@@ -176,7 +176,8 @@ std::string traffic_markdown(const Json& process, const Traffic& traffic) {
   out += "| from | to | bytes | copies | at least | link |\n|---|---|---:|---:|---:|---|\n";
   for (const auto& row : traffic.pairs(process))
     out += fmt::format("| {} | {} | {} | {} | {} | {} |\n", cell(code(row.from)), cell(code(row.to)), size(row.bytes),
-                       row.copies, duration(row.link.seconds), link_words(row.link, row.bytes));
+                       row.copies, duration(row.link.seconds),
+                       link_words(row.link, row.bytes) + for_one_token(process, row));
   out += "\n| call site | from | to | bytes | copies | at least |\n|---|---|---|---:|---:|---:|\n";
   for (size_t index = 0; index < std::min(sites.size(), kShownCallSites); ++index) {
     const auto& row = sites[index];

@@ -48,6 +48,13 @@ std::string link_words(const Link& link, uint64_t bytes) {
   return fmt::format("{}{}measured: {:.{}f} GB/s", link.name, link.name.empty() ? "" : ", ", rate, rate < 10 ? 1 : 0);
 }
 
+std::string for_one_token(const Json& process, const Traffic::Row& row) {
+  const uint64_t tokens = count_of(process, "tokens");
+  if (tokens == 0) return {};
+  return fmt::format("; a token {}, at least {}", size(row.bytes / tokens),
+                     duration(row.link.seconds / static_cast<double>(tokens)));
+}
+
 void Traffic::take(const Json& record) {
   if (!record.is_object()) return;
   const auto id = integer(record, "id");
@@ -140,7 +147,8 @@ std::string traffic_text(const Json& process, const Traffic& traffic) {
     out += fmt::format("  {:<16}  {:>8}  {:>12}  {:>8}  {}\n", shortened(printable(row.from + " to " + row.to), 40),
                        size(row.bytes), copies(row.copies), duration(row.link.seconds), rest);
   };
-  for (const auto& row : traffic.pairs(process)) line(row, link_words(row.link, row.bytes));
+  for (const auto& row : traffic.pairs(process))
+    line(row, link_words(row.link, row.bytes) + for_one_token(process, row));
   out += fmt::format("  by call site{}:\n", sites.size() > kShownCallSites ? ", the longest" : "");
   for (size_t index = 0; index < std::min(sites.size(), kShownCallSites); ++index)
     line(sites[index], shortened(printable(call_site(*sites[index].record, string(process, "cwd"))), 100));

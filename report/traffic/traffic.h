@@ -50,6 +50,9 @@ Link link_of(const Json& process, const Json& traffic);
 // The link's name, and the rate if it was measured: "NVLink, measured: 212 GB/s".
 std::string link_words(const Link& link, uint64_t bytes);
 
+// What that is for one of the tokens or steps whose number the process record has: "; a token 16 KiB, at least 0.3 µs".
+std::string for_one_token(const Json& process, const Traffic::Row& row);
+
 // Where the bytes were moved: "load (main.py:30)", a native function, or "other call sites".
 std::string call_site(const Json& traffic, std::string_view cwd);
 

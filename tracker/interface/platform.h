@@ -16,6 +16,7 @@ struct DeviceFacts {
   int index = 0;
   std::string name;
   std::string uuid;
+  uint64_t memory = 0;  // bytes; 0: not known
 };
 
 // What a library is expected to export and does not. All live as long as the process.

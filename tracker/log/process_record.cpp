@@ -151,6 +151,7 @@ Json process_record() {
   for (const DeviceFacts& device : platform().devices()) {
     Json entry{{"index", device.index}, {"name", device.name}};
     add(entry, "uuid", device.uuid);
+    if (device.memory > 0) entry["memory"] = device.memory;
     devices.push_back(std::move(entry));
   }
   if (!devices.empty()) record["devices"] = std::move(devices);

@@ -1,6 +1,8 @@
 #include "tracker/memory/live_memory.h"
 
+#include <algorithm>
 #include <atomic>
+#include <iterator>
 #include <mutex>
 
 #include "tracker/base/clock.h"
@@ -14,6 +16,17 @@ constinit LiveMemory memory;
 // Never waited for: a fork's child may find it held.
 constinit SpinLock peaks_lock;
 constinit Peak peaks[LiveMemory::kDevices];
+constinit std::atomic<uint64_t> used[LiveMemory::kDevices][kUses];  // bytes of the blocks that live
+constinit std::atomic<uint64_t> looked[LiveMemory::kDevices];       // the peak of then
+
+// The lock's, but for what is open: PyTorch's allocator tells of a device under a lock of its own.
+struct Course {
+  Point points[kMostPoints];
+  size_t count = 0;
+  std::atomic<uint32_t> calls{0}, stride{1};  // calls in the open point, and how many a point has
+  std::atomic<uint64_t> tensors{0}, reserved{0};
+};
+constinit Course courses[LiveMemory::kDevices];
 
 LiveMemory::Device* of(Device device) {
   return device.is_cuda() && device.index < LiveMemory::kDevices ? &memory.devices[device.index] : nullptr;
@@ -21,6 +34,35 @@ LiveMemory::Device* of(Device device) {
 
 void set(uint64_t& place, uint64_t value) {
   std::atomic_ref(place).store(value, std::memory_order_relaxed);
+}
+
+// The point is complete: it is kept, and the next one begins.
+void close_point(Course& course) {
+  if (!peaks_lock.try_lock()) return;  // it goes on
+  const std::lock_guard hold(peaks_lock, std::adopt_lock);
+  if (course.count == kMostPoints) {
+    for (size_t each = 0; each < kMostPoints / 2; ++each) {
+      const Point &first = course.points[2 * each], &second = course.points[2 * each + 1];
+      course.points[each] = {second.time, std::max(first.tensors, second.tensors),
+                             std::max(first.reserved, second.reserved)};
+    }
+    course.count = kMostPoints / 2;
+    course.stride.store(course.stride.load(std::memory_order_relaxed) * 2, std::memory_order_relaxed);
+  }
+  course.points[course.count++] = {now_coarse(), course.tensors.load(std::memory_order_relaxed),
+                                   course.reserved.load(std::memory_order_relaxed)};
+  for (auto* each : {&course.tensors, &course.reserved}) each->store(0, std::memory_order_relaxed);
+  course.calls.store(0, std::memory_order_relaxed);
+}
+
+void go_on(Course& course, uint64_t tensors, uint64_t reserved) {
+  const uint32_t calls = course.calls.load(std::memory_order_relaxed) + 1;
+  course.calls.store(calls, std::memory_order_relaxed);
+  if (tensors >= course.tensors.load(std::memory_order_relaxed))
+    course.tensors.store(tensors, std::memory_order_relaxed);
+  if (reserved > course.reserved.load(std::memory_order_relaxed))
+    course.reserved.store(reserved, std::memory_order_relaxed);
+  if (calls >= course.stride.load(std::memory_order_relaxed)) close_point(course);
 }
 
 void raise_to(uint64_t& peak, uint64_t value) {
@@ -32,23 +74,60 @@ void raise_to(uint64_t& peak, uint64_t value) {
 
 }  // namespace
 
+constinit std::atomic<bool> look_is_due{false};
+
 void torch_has(Device device, size_t tensors, size_t reserved, stacks::StackId stack) {
   LiveMemory::Device* const here = of(device);
   if (!here) return;
   set(here->tensors, tensors);
   set(here->reserved, reserved);
+  go_on(courses[device.index], tensors, reserved);
   if (tensors <= std::atomic_ref(here->peak).load(std::memory_order_relaxed)) return;
   raise_to(here->peak, tensors);
   if (!peaks_lock.try_lock()) return;
   const std::lock_guard hold(peaks_lock, std::adopt_lock);
   Peak& peak = peaks[device.index];
-  if (tensors > peak.tensors) peak = {tensors, reserved, now_coarse(), stack};
+  if (tensors <= peak.tensors) return;
+  peak = {tensors, reserved, now_in_order(false), stack};  // later than any block of this thread's
+  for (size_t use = 1; use < kUses; ++use) peak.uses[use] = used[device.index][use].load(std::memory_order_relaxed);
+  const uint64_t then = looked[device.index].load(std::memory_order_relaxed);
+  if (tensors - then / 128 > then) look_is_due.store(true, std::memory_order_relaxed);
+}
+
+void is_used(Device device, Use use, size_t bytes, uint64_t given) {
+  if (!of(device)) return;
+  used[device.index][static_cast<size_t>(use)].fetch_add(bytes, std::memory_order_relaxed);
+  if (!peaks_lock.try_lock()) return;
+  const std::lock_guard hold(peaks_lock, std::adopt_lock);
+  if (given <= peaks[device.index].time) peaks[device.index].uses[static_cast<size_t>(use)] += bytes;
+}
+
+void no_longer_used(Device device, Use use, size_t bytes) {
+  if (of(device)) used[device.index][static_cast<size_t>(use)].fetch_sub(bytes, std::memory_order_relaxed);
 }
 
 Peak peak_of(Device device) {
   if (!of(device) || !peaks_lock.try_lock()) return {};
   const std::lock_guard hold(peaks_lock, std::adopt_lock);
   return peaks[device.index];
+}
+
+std::vector<Point> course_of(Device device) {
+  if (!of(device) || !peaks_lock.try_lock()) return {};
+  const std::lock_guard hold(peaks_lock, std::adopt_lock);
+  const Course& course = courses[device.index];
+  std::vector<Point> points(course.points, course.points + course.count);
+  if (course.calls.load(std::memory_order_relaxed) > 0)
+    points.push_back({now_coarse(), course.tensors.load(std::memory_order_relaxed),
+                      course.reserved.load(std::memory_order_relaxed)});
+  return points;
+}
+
+void note_looked() {
+  look_is_due.store(false, std::memory_order_relaxed);
+  for (size_t device = 0; device < std::size(looked); ++device)
+    looked[device].store(std::atomic_ref(memory.devices[device].peak).load(std::memory_order_relaxed),
+                         std::memory_order_relaxed);
 }
 
 void allocated(Device device, size_t bytes) {
@@ -72,6 +151,15 @@ void forget_all() {
     for (uint64_t* each : {&device.tensors, &device.reserved, &device.peak, &device.allocated, &device.allocated_peak})
       set(*each, 0);
   for (Peak& each : peaks) each = {};
+  for (Course& each : courses) {
+    each.count = 0;
+    each.stride.store(1);
+    for (auto* part : {&each.tensors, &each.reserved}) part->store(0);
+    each.calls.store(0);
+  }
+  for (auto& device : used)
+    for (auto& each : device) each.store(0);
+  for (auto& each : looked) each.store(0);
 }
 
 const LiveMemory& now() {

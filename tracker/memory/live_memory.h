@@ -1,8 +1,11 @@
-// How much memory of each device is in use now, for whoever looks on (common/live_memory.h).
+// How much memory of each device is in use now, for whoever looks on (common/live_memory.h), and how it came to that.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "common/live_memory.h"
 #include "tracker/interface/device.h"
@@ -10,17 +13,42 @@
 
 namespace devtrace::memory::live_memory {
 
+// What a block of PyTorch's is there for, as far as a look at the program's objects has shown. Until then it is
+// `other`.
+enum class Use : uint8_t { other, weights, gradients, optimizer, cache };
+constexpr size_t kUses = 5;
+
 // Hot. What PyTorch's allocator says of itself. Nothing for devices that are none of CUDA's.
 // `stack`: who was given the block by which it has so much; 0: nobody knows.
 void torch_has(Device device, size_t tensors, size_t reserved, stacks::StackId stack = 0);
+
+// A block that lives is used so; it was given at `given`, in nanoseconds since the epoch. Of a peak since then it is a
+// part, too.
+void is_used(Device device, Use use, size_t bytes, uint64_t given);
+// Hot. Such a block is gone.
+void no_longer_used(Device device, Use use, size_t bytes);
 
 // When PyTorch's tensors took the most. Another thread's new one may be missed at that moment.
 struct Peak {
   uint64_t tensors = 0, reserved = 0;  // bytes, then
   uint64_t time = 0;                   // nanoseconds since the epoch, to the kernel's tick
   stacks::StackId stack = 0;
+  std::array<uint64_t, kUses> uses = {};  // bytes of those that lived then; `other` has none here
 };
 Peak peak_of(Device device);
+
+// How that went, from the first block on: at most kMostPoints, each the most of equally many calls of the allocator's.
+// When there is no room for more, two become one.
+struct Point {
+  uint64_t time = 0, tensors = 0, reserved = 0;
+};
+constexpr size_t kMostPoints = 256;
+std::vector<Point> course_of(Device device);
+
+// Whether a device has since note_looked() taken a 128th more than it ever had: a look at what it is used for is
+// due.
+extern constinit std::atomic<bool> look_is_due;
+void note_looked();
 
 // Hot. An allocation of CUDA's came, or is gone.
 void allocated(Device device, size_t bytes);

@@ -20,6 +20,7 @@ struct Kept {
   int64_t device : 8;
   uint64_t moved : 1;        // `moves` has its source
   uint64_t copied_into : 1;  // asked and kept for blocks with a native stack only
+  uint64_t use : 3;          // live_memory::Use
   stacks::StackId stack;
   uint32_t thread;
   uint64_t time;
@@ -53,19 +54,27 @@ struct Ended {
 };
 constinit AddressMap<Ended> ended;
 
+void use_ends(const Kept& block) {
+  if (block.use == 0) return;
+  live_memory::no_longer_used(Device{static_cast<int8_t>(block.device)}, static_cast<live_memory::Use>(block.use),
+                              block.bytes);
+}
+
 void existing_is_gone(uintptr_t address) {
   if (telling_existing.load()) ended.put({address});
   Kept block;
-  if (any_existing.load(std::memory_order_relaxed)) existing.take(address, block);
+  if (any_existing.load(std::memory_order_relaxed) && existing.take(address, block)) use_ends(block);
 }
 
 Kept described(uintptr_t address, size_t bytes, Device device) {
   const stacks::StackId stack = stacks::capture();
   const uint64_t time = now_in_order(stacks::is_native(stack));
-  return {address, std::min<uint64_t>(bytes, kMostBytes), device.index, 0, 0, stack, thread_state::id(), time};
+  return {address, std::min<uint64_t>(bytes, kMostBytes), device.index, 0, 0, 0, stack, thread_state::id(), time};
 }
 
-void forget_move_of(const Kept& block) {
+// A block that is gone.
+void forget(const Kept& block) {
+  use_ends(block);
   Move move;
   if (block.moved) moves.take(block.address, move);
 }
@@ -108,13 +117,13 @@ stacks::StackId given(uintptr_t address, size_t bytes, Device device) {
   if (any_existing.load(std::memory_order_relaxed)) existing_is_gone(address);
   const Kept block = described(address, bytes, device);
   Kept old;
-  if (blocks.put(block, old)) forget_move_of(old);
+  if (blocks.put(block, old)) forget(old);
   return block.stack;
 }
 void taken(uintptr_t address) {
   if (any_existing.load(std::memory_order_relaxed)) existing_is_gone(address);
   Kept block;
-  if (blocks.take(address, block)) forget_move_of(block);
+  if (blocks.take(address, block)) forget(block);
 }
 
 void allocated(uintptr_t address, size_t bytes, Device device) {
@@ -154,6 +163,20 @@ void copied(uintptr_t to, uintptr_t from, stacks::OnePythonStack& stack) {
   if (!kept) moves.take(to, none);
 }
 
+void is_used(uintptr_t address, live_memory::Use use) {
+  for (ExtentMap<Kept>* const map : {&blocks, &existing}) {
+    Kept block;
+    if (!map->around(address, block)) continue;
+    bool fresh = false;
+    map->update(block.address, [&](Kept& now) {  // which may be another by now
+      fresh = now.use == 0 && now.stack == block.stack && now.time == block.time && now.bytes == block.bytes;
+      if (fresh) now.use = static_cast<uint64_t>(use) & 7;
+    });
+    if (fresh) live_memory::is_used(Device{static_cast<int8_t>(block.device)}, use, block.bytes, block.time);
+    return;
+  }
+}
+
 std::optional<Block> block_at(uintptr_t address) {
   Kept kept;
   const bool given = blocks.around(address, kept) || existing.around(address, kept);
@@ -185,7 +208,7 @@ void begin_existing() {
 // A block that ends while this runs is noted before it is looked for, and looked for here after it was put.
 void existed(uintptr_t address, size_t bytes, Device device) {
   if (address == 0 || bytes == 0) return;
-  existing.put({address, std::min<uint64_t>(bytes, kMostBytes), device.index, 0, 0, 0, 0, 0});
+  existing.put({address, std::min<uint64_t>(bytes, kMostBytes), device.index, 0, 0, 0, 0, 0, 0});
   Ended known;
   Kept block;
   if (ended.get(address, known)) existing.take(address, block);

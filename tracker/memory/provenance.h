@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "tracker/interface/device.h"
+#include "tracker/memory/live_memory.h"
 #include "tracker/stacks/stacks.h"
 
 namespace devtrace::memory::provenance {
@@ -45,6 +46,9 @@ inline void copied(uintptr_t to, uintptr_t from) {
   stacks::OnePythonStack stack;
   copied(to, from, stack);
 }
+
+// What the block that `address` lies in is there for. What is said first holds as long as the block does.
+void is_used(uintptr_t address, live_memory::Use use);
 
 // The block, else what a library's pool has given out of the allocation, else the allocation, that `address` lies in.
 // For findings only.

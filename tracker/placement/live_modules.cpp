@@ -20,6 +20,7 @@ namespace {
 
 using evidence::ObjectWalk;
 using evidence::Torch;
+using memory::live_memory::Use;
 using python::Api;
 using python::Ref;
 using python::Shape;
@@ -27,6 +28,7 @@ using python::Shape;
 constexpr int kDeepest = 64;             // modules in modules
 constexpr int kDeepestContainer = 3;     // lists, dicts and cache layers in an attribute
 constexpr ssize_t kMostElements = 4096;  // of one container
+constexpr size_t kMostUsed = 4 * kMostPlaced;
 
 // What nn.Module itself needs: holds no tensors, or is walked by name.
 bool is_modules_own(std::string_view attribute) {
@@ -40,11 +42,15 @@ uintptr_t number(PyObject* object) {
 }
 
 // What the objects of a type are to us. Asked of the type alone, which runs nobody's code.
-enum class Sort : uint8_t { other, module, cache, tensor };
+enum class Sort : uint8_t { other, module, cache, tensor, optimizer };
 
 class Types {
  public:
-  Types(const Api& api, const Torch& torch, uint16_t header) : api_(api), torch_(torch), header_(header) {}
+  Types(const Api& api, const Torch& torch, uint16_t header)
+      : api_(api),
+        torch_(torch),
+        optimizer_(python::attribute(api, python::imported_module(api, "torch.optim").get(), "Optimizer")),
+        header_(header) {}
 
   // An object's type without a reference to it: most of a sample's time would go into counting.
   PyObject* raw_type(PyObject* object) const {
@@ -75,6 +81,7 @@ class Types {
   Sort judge(PyObject* type) const {
     if (api_.PyType_IsSubtype(type, torch_.module_class())) return Sort::module;
     if (api_.PyType_IsSubtype(type, torch_.tensor_class())) return Sort::tensor;
+    if (optimizer_ && api_.PyType_IsSubtype(type, optimizer_.get())) return Sort::optimizer;
     const unsigned long flags = api_.PyType_GetFlags(type);
     constexpr unsigned long kData = python::kListFlag | python::kTupleFlag | python::kDictFlag | python::kTypeFlag;
     if (!(flags & python::kHeapTypeFlag) || (flags & kData)) return Sort::other;
@@ -87,12 +94,13 @@ class Types {
   };
   const Api& api_;
   const Torch& torch_;
+  const Ref optimizer_;  // the class
   const uint16_t header_;
   std::unordered_map<PyObject*, Sort> sorts_;
   Recent recent_[512];  // most objects are of a few types
 };
 
-// Every live module and cache, in the order in which the collector has them. Holds a reference to each.
+// Every live module, cache and optimizer, in the order in which the collector has them. Holds a reference to each.
 class Found {
  public:
   Found(const Api& api, Types& types) : api_(api), types_(types) {}
@@ -120,6 +128,7 @@ class Found {
 
   const std::vector<Ref>& modules() const { return modules_; }
   const std::vector<Ref>& caches() const { return caches_; }
+  const std::vector<Ref>& optimizers() const { return optimizers_; }
   bool cut() const { return cut_; }
 
  private:
@@ -131,6 +140,7 @@ class Found {
     const Sort sort = types_.sort(object);
     if (sort == Sort::module) modules_.push_back(Ref::borrowed(api_, object));
     if (sort == Sort::cache) caches_.push_back(Ref::borrowed(api_, object));
+    if (sort == Sort::optimizer) optimizers_.push_back(Ref::borrowed(api_, object));
     return true;
   } catch (...) {  // out of memory
     cut_ = true;
@@ -139,7 +149,7 @@ class Found {
 
   const Api& api_;
   Types& types_;
-  std::vector<Ref> modules_, caches_;
+  std::vector<Ref> modules_, caches_, optimizers_;
   size_t seen_ = 0;
   bool cut_ = false;
 };
@@ -199,6 +209,13 @@ class Walk {
     enter(cache, "", "cache", 0);
     return std::move(root_);
   }
+
+  // What an optimizer keeps for each parameter, in dicts and lists.
+  void optimizer_state(PyObject* optimizer) {
+    keep_state(python::entry(api_, python::instance_dict(api_, optimizer).get(), "state").get(), 0);
+  }
+
+  std::vector<UsedTensor> take_used() { return std::move(used_); }
 
   // Caches that a module holds belong to it.
   bool is_part(uintptr_t cache) const { return caches_.contains(cache); }
@@ -281,6 +298,20 @@ class Walk {
   // transformers keeps a cache as a list of DynamicLayer, StaticLayer, …
   bool is_layer(PyObject* value) const { return types_.class_name(types_.raw_type(value)).ends_with("Layer"); }
 
+  void keep_state(PyObject* value, int depth) {
+    if (!value || depth > kDeepestContainer) return;
+    if (types_.sort(value) == Sort::tensor) return add_used(value, Use::optimizer);
+    if (types_.sort(value) == Sort::other)
+      evidence::parts_of(api_, value, kMostElements, false,
+                         [&](const evidence::Part& part) { keep_state(part.value, depth + 1); });
+  }
+
+  void add_used(PyObject* tensor, Use use) {
+    const Ref local = torch_.is_opaque(tensor) ? local_part(tensor) : Ref::borrowed(api_, tensor);
+    if (!local || used_.size() >= kMostUsed) return;
+    if (torch_.placement(local.get()).device.starts_with("cuda")) used_.push_back({torch_.storage(local.get()), use});
+  }
+
   void add(PyObject* tensor, const std::string& name, const char* kind, bool offloaded) {
     if (placed_ >= kMostPlaced) {
       ++root_.left_out;
@@ -297,6 +328,13 @@ class Walk {
       return;
     }
     ++placed_;
+    if (fresh && where.device.starts_with("cuda") && used_.size() < kMostUsed) {
+      const bool cache = kind == std::string_view("cache");
+      used_.push_back({torch_.storage(local.get()), cache ? Use::cache : Use::weights});
+      if (kind == std::string_view(evidence::kParameterTable.role))
+        if (const Ref gradient = torch_.gradient(tensor); gradient && types_.sort(gradient.get()) == Sort::tensor)
+          add_used(gradient.get(), Use::gradients);
+    }
     placed.device = offloaded ? "meta" : std::move(where.device);
     placed.bytes = where.bytes;
     root_.tensors.push_back(std::move(placed));
@@ -318,6 +356,7 @@ class Walk {
   std::unordered_set<uintptr_t> caches_;
   std::vector<PyObject*> on_way_;  // modules may hold each other
   size_t placed_ = 0;
+  std::vector<UsedTensor> used_;
 };
 
 }  // namespace
@@ -363,6 +402,8 @@ LiveModules live_modules(const Api& api, const Torch& torch, const std::vector<u
     }
     live.parts.push_back({object, types.class_name(types.raw_type(part)), number(top)});
   }
+  for (const Ref& optimizer : found.optimizers()) walk.optimizer_state(optimizer.get());
+  live.used = walk.take_used();
   name_roots(live.roots);
   return live;
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tracker/evidence/objects/torch_objects.h"
+#include "tracker/memory/live_memory.h"
 
 namespace devtrace::placement {
 
@@ -27,6 +28,12 @@ struct PlacedRoot {
   size_t left_out = 0;  // tensors for which there was no room, or whose device nobody may ask for
 };
 
+// A tensor on a CUDA device, and what it is there for.
+struct UsedTensor {
+  uintptr_t storage = 0;  // where its storage begins
+  memory::live_memory::Use use = memory::live_memory::Use::other;
+};
+
 struct LiveModules {
   struct Part {
     uintptr_t object = 0;
@@ -35,6 +42,7 @@ struct LiveModules {
   };
   std::vector<PlacedRoot> roots;  // those with tensors, in the order in which Python began to track them
   std::vector<Part> parts;        // those of `wanted` that live and are parts of a root
+  std::vector<UsedTensor> used;   // weights with their gradients, caches, and what optimizers keep
   bool cut = false;               // there are more objects, or more roots, than were looked at
 };
 

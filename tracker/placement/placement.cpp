@@ -18,7 +18,10 @@
 #include "tracker/base/process_start.h"
 #include "tracker/base/spinlock.h"
 #include "tracker/base/thread_state.h"
+#include "tracker/interface/platform.h"
 #include "tracker/log/log.h"
+#include "tracker/memory/live_memory.h"
+#include "tracker/memory/provenance.h"
 #include "tracker/placement/live_modules.h"
 #include "tracker/placement/sampling.h"
 #include "tracker/python/gil/borrowed_gil.h"
@@ -46,11 +49,13 @@ struct Known {
 struct State {
   std::vector<Known> roots;
   Sampling sampling;
+  Sampling memory_looks{Sampling::kRehearsalShare, Sampling::kRehearsalAllowance};
   bool exit_asked = false;  // Python will call at its end
 };
 SpinLock lock;
 State* state = nullptr;
 constinit std::atomic<bool> scheduled{false};
+constinit std::atomic<bool> for_memory{false};  // what is scheduled is to say what the memory is used for, no more
 
 State& current() {
   if (!state) state = new State;
@@ -190,7 +195,7 @@ constexpr uint64_t kLookEvery = 64;  // launches, or copies: a clock costs as mu
 
 // --- Sampling
 
-enum class When { between_instructions, python_exit, process_exit };
+enum class When { between_instructions, memory_has_grown, python_exit, process_exit };
 void sample_and_keep_errno(When when) noexcept;
 
 PyObject* at_python_exit(PyObject*, PyObject*) {
@@ -211,15 +216,16 @@ void ask_for_exit(const python::Api& api) {
   if (function) python::call_with(api, python::attribute(api, atexit.get(), "register").get(), function.get());
 }
 
-void took(double began) {
+void took(double began, bool memory = false) {
   const std::lock_guard hold(lock);
-  current().sampling.took(now(), thread_time() - began);
+  (memory ? current().memory_looks : current().sampling).took(now(), thread_time() - began);
 }
 
-void sample(bool at_end, python::KeptReferences& kept) {
+void sample(When when, python::KeptReferences& kept) {
   const python::Api* api = python::api();
   if (!api || !log::is_open() || !python::holds_gil(*api)) return;
-  if (!anything.exchange(false, std::memory_order_relaxed)) return;
+  const bool memory = when == When::memory_has_grown;
+  if (!memory && !anything.exchange(false, std::memory_order_relaxed)) return;
   const double began = thread_time();
   LiveModules live;
   bool known = false;
@@ -232,8 +238,13 @@ void sample(bool at_end, python::KeptReferences& kept) {
       known = true;
     }
   }
-  if (known) write(live, at_end);
-  took(began);
+  for (const UsedTensor& each : live.used)
+    if (each.storage != 0) memory::provenance::is_used(each.storage, each.use);
+  if (known) {
+    memory::live_memory::note_looked();
+    if (!memory) write(live, when != When::between_instructions);
+  }
+  took(began, memory);
 }
 
 void sample_and_keep_errno(When when) noexcept {
@@ -242,7 +253,7 @@ void sample_and_keep_errno(When when) noexcept {
     python::KeptReferences kept;
     const ReentrancyGuard inside;
     try {
-      sample(when != When::between_instructions, kept);
+      sample(when, kept);
     } catch (...) {  // out of memory: the next one may do
     }
     if (when == When::process_exit) kept.leak();  // from a signal's handler, too: no place for `__del__`
@@ -253,33 +264,40 @@ void sample_and_keep_errno(When when) noexcept {
 // Runs in the main thread, with the GIL, between two instructions of whatever Python code comes first: a rehearsal's
 // own, too. Anything but 0 would become an exception in the user's code.
 int pending_call(void*) noexcept {
-  sample_and_keep_errno(When::between_instructions);
+  sample_and_keep_errno(for_memory.load() ? When::memory_has_grown : When::between_instructions);
   scheduled.store(false, std::memory_order_release);
   return 0;
 }
 
-// False, too, when somebody else is at it.
-bool due(bool much) {
+// False, too, when somebody else is at it. A rehearsal looks besides whenever a device has taken more than before: who
+// asks where a model fits wants to know what takes the memory.
+bool due(bool much, bool more_memory) {
   if (!lock.try_lock()) return false;
   const std::lock_guard hold(lock, std::adopt_lock);
-  return current().sampling.due(now(), much);
+  const bool usual = current().sampling.due(now(), much);
+  const bool besides = platform().simulated() && current().memory_looks.due(now(), more_memory);
+  for_memory.store(besides && !usual);
+  return usual || besides;
 }
 
 void ask_for_sample() {
   const double began = thread_time();
   const python::Api* api = python::api();
-  if (!api) return took(began);  // a program without Python is not searched for one again and again
+  if (!api) {  // a program without Python is not searched for one again and again
+    for (const bool memory : {false, true}) took(began, memory);
+    return;
+  }
   if (scheduled.exchange(true, std::memory_order_acq_rel)) return;
   const bool queue_is_full = api->Py_AddPendingCall(pending_call, nullptr) != 0;
   if (queue_is_full) scheduled.store(false, std::memory_order_release);
 }
 
-[[gnu::noinline]] void consider(bool much) noexcept {
+[[gnu::noinline]] void consider(bool much, bool more_memory = false) noexcept {
   if (!log::is_open() || !options().placement || scheduled.load(std::memory_order_relaxed)) return;
   const ReentrancyGuard inside;
   const int saved = errno;
   try {
-    if (due(much)) ask_for_sample();
+    if (due(much, more_memory)) ask_for_sample();
   } catch (...) {  // out of memory
   }
   errno = saved;
@@ -291,8 +309,11 @@ void launched() {
   note_something();
   const uint64_t count = ++counts.launches;
   const bool power_of_two = (count & (count - 1)) == 0;
-  if (power_of_two || count % kLookEvery == 0) [[unlikely]]
-    consider(power_of_two && std::countr_zero(count) % 2 == 0);  // much: when it is a power of four
+  const bool more_memory = memory::live_memory::look_is_due.load(std::memory_order_relaxed);
+  if (power_of_two || count % kLookEvery == 0 || more_memory) [[unlikely]] {
+    if (more_memory) memory::live_memory::look_is_due.store(false, std::memory_order_relaxed);  // it is owed then
+    consider(power_of_two && std::countr_zero(count) % 2 == 0, more_memory);  // much: when it is a power of four
+  }
 }
 
 void copied() {

@@ -12,13 +12,17 @@ class Sampling {
  public:
   static constexpr double kShare = 0.005;     // of the program's time
   static constexpr double kAllowance = 0.06;  // of a program that is short
+  // A rehearsal is slow anyway.
+  static constexpr double kRehearsalShare = 0.1, kRehearsalAllowance = 2;
   static constexpr double kLeastGap = 1;
   static constexpr double kMostGap = 60;
+
+  explicit Sampling(double share = kShare, double allowance = kAllowance) : share_(share), allowance_(allowance) {}
 
   // `much`: far more has happened since than had before, so that a short program is not missed; else time decides.
   bool due(double now, bool much) {
     wanted_ = wanted_ || much || now - last_ >= std::clamp(now / 8, kLeastGap, kMostGap);
-    return wanted_ && spent_ + cost_ <= std::max(now * kShare, kAllowance);
+    return wanted_ && spent_ + cost_ <= std::max(now * share_, allowance_);
   }
 
   void took(double now, double cost) {
@@ -29,6 +33,7 @@ class Sampling {
   }
 
  private:
+  double share_, allowance_;
   double last_ = 0;
   double cost_ = 0;  // of the last sample: what the next one is taken to cost
   double spent_ = 0;

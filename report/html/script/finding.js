@@ -38,11 +38,11 @@ function drawFinding(row) {
   const main = document.getElementById("finding");
   main.replaceChildren();
   if (!row) {
-    append(main, [make("h1", null, "No findings"), make("p", null, "No operation mixed devices while devtrace watched."), drawMoved(), drawTraffic(), drawPlacement(), drawProcessFacts()]);
+    append(main, [make("h1", null, "No findings"), make("p", null, "No operation mixed devices while devtrace watched."), drawMoved(), drawTraffic(), drawPlacement(), drawMemory(), drawProcessFacts()]);
     return;
   }
   const finding = findingOf(row);
-  append(main, [drawTitle(row, finding), drawAnswer(finding), drawOperands(finding), drawStacks(finding), drawTimeLine(finding), drawTraffic(), drawMoved(), drawPlacement(),
+  append(main, [drawTitle(row, finding), drawAnswer(finding), drawOperands(finding), drawStacks(finding), drawTimeLine(finding), drawTraffic(), drawMoved(), drawPlacement(), drawMemory(),
     drawFindingFacts(finding, row.count), drawProcessFacts()]);
   // What scrolls by itself must be within the keyboard's reach.
   for (const each of main.querySelectorAll(".long, .excerpt")) if (each.scrollHeight > each.clientHeight) each.tabIndex = 0;

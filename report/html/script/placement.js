@@ -24,6 +24,30 @@ function drawGroup(group, entries) {
   return fold;
 }
 
+// The model from its first tensor to its last, as long as they have bytes; a lane for each device.
+function drawMap(model, names) {
+  const groups = objects(object(model.shown).groups);
+  const of = Array.isArray(object(model.shown).of) ? model.shown.of : [];
+  const entries = objects(model.entries);
+  const runs = [];
+  let at = 0;
+  entries.forEach((entry, index) => {
+    const size = Number(entry.bytes) || 0;
+    const last = runs.at(-1);
+    if (last && last.group === of[index]) last.size += size;
+    else runs.push({ group: of[index], at, size });
+    at += size;
+  });
+  if (at === 0 || names.length < 2) return null;
+  const width = 720, lane = 18;
+  return draw("svg", { class: "map", viewBox: `0 0 ${width} ${names.length * lane}`, role: "img", "aria-label": `Map of ${modelName(model)}: ${names.join(", ")}` },
+    runs.filter((run) => groups[run.group]).map((run) => {
+      const { device, name } = groups[run.group];
+      return draw("rect", { class: "run", style: hue(string(device)), x: width * run.at / at, width: Math.max(0.5, width * run.size / at), y: names.indexOf(string(device)) * lane + 2, height: lane - 4 },
+        draw("title", null, `${string(device)}: ${string(name)}, ${bytes(run.size)}`));
+    }));
+}
+
 function drawModel(model) {
   const groups = objects(object(model.shown).groups);
   const of = Array.isArray(object(model.shown).of) ? model.shown.of : [];
@@ -36,7 +60,7 @@ function drawModel(model) {
     return [deviceName(name), bytes(all("bytes")), String(all("tensors")), [...folds, more]];
   });
   const left = Number(model.left_out) > 0 && make("p", { className: "quiet" }, `Of ${tensorsOf(model.left_out)} more nothing is known.`);
-  return [make("h3", null, code(shortened(modelName(model), 160))), table("placement", ["Device", "Bytes", "Tensors", "What"], rows, `Where ${modelName(model)} lies`), left];
+  return [make("h3", null, code(shortened(modelName(model), 160))), table("placement", ["Device", "Bytes", "Tensors", "What"], rows, `Where ${modelName(model)} lies`), drawMap(model, names), left];
 }
 
 function drawPlacement() {

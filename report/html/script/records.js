@@ -1,7 +1,7 @@
 // The log's records, which lie after the page in inert script elements. A finding's element says in its data-row what the list shows of it.
 // The finding itself is read when it is looked at, so that a page with a thousand of them opens at once.
 
-const log = { process: {}, rows: [], ids: new Map(), traffic: [], sites: new Map(), models: new Map(), check: null, leftOut: null, end: null, torn: 0 };
+const log = { process: {}, rows: [], ids: new Map(), traffic: [], sites: new Map(), models: new Map(), memory: new Map(), outOfMemory: [], check: null, leftOut: null, end: null, torn: 0 };
 
 function parsed(json) {
   try {
@@ -27,6 +27,8 @@ function readRecords() {
     else if (record.record === "count") countAgain(record);
     else if (record.record === "traffic") moreTraffic(record);
     else if (record.record === "placement") log.models.set(record.id, record);
+    else if (record.record === "memory") log.memory.set(record.device, record);
+    else if (record.record === "out_of_memory") log.outOfMemory.push(record);
     else if (record.record === "check") log.check = record;
     else if (record.record === "left_out") log.leftOut = record;
     else if (record.record === "end") log.end = record;
@@ -53,6 +55,8 @@ function startProcess(record) {
   Object.assign(log.process, record);
   log.sites.clear();
   log.models.clear();
+  log.memory.clear();
+  log.outOfMemory = [];
 }
 
 // Of a call site's totals the last one holds.

@@ -37,12 +37,14 @@ function drawMatrix(rows) {
   const names = inOrder(rows.flatMap((row) => [row.from, row.to])).slice(0, TRAFFIC.devices);
   const between = (from, to) => rows.filter((row) => row.from === from && row.to === to);
   const most = Math.max(...names.flatMap((from) => names.map((to) => sum(between(from, to)).bytes)));
+  const tokens = Number(log.process.tokens) || 0;
   const cell = (from, to) => {
     const some = between(from, to);
     if (!some.length) return make("td", { className: "quiet" }, from === to ? "" : "–");
     const all = sum(some);
     const links = [...new Set(some.map((row) => row.link).filter(Boolean))].join("; ");
     return make("td", { title: printable(links) }, make("b", null, bytes(all.bytes)), make("small", null, `${copiesOf(all.copies)}, ≥ ${duration(all.seconds)}`),
+      tokens > 0 && make("small", null, `a token: ${bytes(all.bytes / tokens)}, ≥ ${duration(all.seconds / tokens)}`),
       make("span", { className: "meter", style: `width: ${Math.max(2, Math.round(100 * all.bytes / most))}%`, "aria-hidden": "true" }));
   };
   return table("matrix", ["from \\ to", ...names.map(deviceName)], names.map((from) => [deviceName(from), ...names.map((to) => cell(from, to))]), "Traffic by pairs of devices");

@@ -3,7 +3,6 @@
 import json
 import signal
 import subprocess
-import sys
 import textwrap
 
 import pytest
@@ -568,35 +567,3 @@ def test_the_page_shows_where_the_model_lives(night, page, tmp_path):  # noqa: F
     assert "Where the model lives:\n  LlamaForCausalLM\n    cuda:0 " in text and "model.layers.0-1" in text
     redacted = subprocess.run([DEVTRACE, "report", "--redact", "--format", "json", outcome.logs[0]], capture_output=True, text=True).stdout
     assert any(json.loads(line)["record"] == "placement" for line in redacted.splitlines())
-
-
-MEMORY_USE = """
-import torch
-net = torch.nn.Linear(1024, 1024, bias=False, device="cuda:1")
-def step():
-    return torch.empty(32 << 20, dtype=torch.uint8, device="cuda:1")
-for _ in range(20):
-    net(torch.zeros(2, 1024, device="cuda:1"))
-kept = step()
-del kept
-try:
-    torch.empty(1 << 30, dtype=torch.uint8, device="cuda:0")
-except torch.OutOfMemoryError:
-    pass
-"""
-
-
-def test_memory_at_the_most_and_where_it_was_not_enough(tmp_path):
-    (tmp_path / "program.py").write_text(MEMORY_USE)
-    outcome = execute([DEVTRACE, "rehearse", "--memory", "256MiB", "--", sys.executable, "program.py"], tmp_path, environment(None))
-    assert outcome.code == 0, outcome.err
-    (peak,) = (record for record in outcome.records if record["record"] == "memory")
-    assert peak["device"] == "cuda:1" and 36 << 20 <= peak["peak"] < 80 << 20 and peak["reserved"] >= peak["peak"]
-    assert peak["python"][0]["line"] == 5, peak
-    (end,) = (record for record in outcome.records if record["record"] == "out_of_memory")
-    assert (end["device"], end["asked"], end["free"], end["missing"]) == ("cuda:0", 1 << 30, 256 << 20, 768 << 20), end
-    assert end["python"][0]["line"] == 11, end
-    log = next(tmp_path.glob("devtrace-*.jsonl"))
-    text = subprocess.run([DEVTRACE, "report", log, "--format", "text", "--output", "-"], capture_output=True, text=True, check=True).stdout
-    assert "cuda:1" in text and ": weights 4.0 MiB, other tensors " in text and "step (program.py:5)" in text, text
-    assert "cuda:0    out of memory: 1.0 GiB were asked for, 256 MiB were free, 768 MiB were missing, at <module> (program.py:11)" in text, text

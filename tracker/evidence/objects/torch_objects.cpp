@@ -83,6 +83,16 @@ TensorPlacement Torch::placement(PyObject* tensor) const {
   return {python::as_text(api_, get(tensor, "device").get()), elements * item};
 }
 
+uintptr_t Torch::storage(PyObject* tensor) const {
+  // Of the storage, and without copying one that is shared until written to (data_ptr() would).
+  if (data_address_)
+    return static_cast<uintptr_t>(python::integer(api_, python::call_with(api_, data_address_.get(), tensor).get(), 0));
+  const auto address = static_cast<uintptr_t>(python::integer(api_, invoke(tensor, "data_ptr").get(), 0));
+  if (address == 0) return 0;
+  return address - static_cast<uintptr_t>(python::integer(api_, invoke(tensor, "storage_offset").get(), 0) *
+                                          python::integer(api_, invoke(tensor, "element_size").get(), 0));
+}
+
 TensorFacts Torch::facts(PyObject* tensor) const {
   TensorFacts facts;
   facts.object = tensor;
@@ -97,16 +107,10 @@ TensorFacts Torch::facts(PyObject* tensor) const {
   }
   const long long item = python::integer(api_, invoke(tensor, "element_size").get(), 0);
   facts.bytes = elements * item;
-  const auto offset = static_cast<uintptr_t>(python::integer(api_, invoke(tensor, "storage_offset").get(), 0) * item);
-  if (data_address_) {
-    // Of the storage, and without copying one that is shared until written to (data_ptr() would).
-    facts.storage =
-        static_cast<uintptr_t>(python::integer(api_, python::call_with(api_, data_address_.get(), tensor).get(), 0));
-    if (facts.storage != 0) facts.address = facts.storage + offset;
-  } else {
-    facts.address = static_cast<uintptr_t>(python::integer(api_, invoke(tensor, "data_ptr").get(), 0));
-    if (facts.address != 0) facts.storage = facts.address - offset;
-  }
+  facts.storage = storage(tensor);
+  if (facts.storage != 0)
+    facts.address =
+        facts.storage + static_cast<uintptr_t>(python::integer(api_, invoke(tensor, "storage_offset").get(), 0) * item);
   const python::Ref grad = get(tensor, "requires_grad");
   facts.requires_grad = grad && python::is_true(api_, grad.get());
   facts.is_parameter = is_a(tensor, parameter_);

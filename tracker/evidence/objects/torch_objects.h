@@ -56,6 +56,10 @@ class Torch {
   std::string fake_device(PyObject* tensor) const;
   TensorFacts facts(PyObject* tensor) const;
   TensorPlacement placement(PyObject* tensor) const;
+  // Where its storage begins; 0: it has no memory of its own.
+  uintptr_t storage(PyObject* tensor) const;
+  // What has come of a backward pass for it; None where nothing has.
+  python::Ref gradient(PyObject* parameter) const { return get(parameter, "grad"); }
   // The node of autograd's graph that made it, and the hooks that its gradient passes; empty or None where it has none.
   python::Ref grad_fn(PyObject* tensor) const { return get(tensor, "grad_fn"); }
   python::Ref gradient_hooks(PyObject* tensor) const { return get(tensor, "_backward_hooks"); }

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -87,6 +88,50 @@ TEST(LiveMemory, HasWhatPyTorchSaysAndTheMostOfIt) {
   EXPECT_EQ(of(1).peak, 700u);
   EXPECT_EQ(of(1).reserved, 2000u);
   EXPECT_EQ(of(0).tensors, 0u);
+}
+
+TEST(LiveMemory, APeakKnowsWhatItWasFor) {
+  using memory::live_memory::Use;
+  const Device device = Device::cuda(2);
+  const auto part = [&](Use use) { return memory::live_memory::peak_of(device).uses[static_cast<size_t>(use)]; };
+  memory::live_memory::forget_all();
+  memory::live_memory::torch_has(device, 1000, 1000);
+  const uint64_t before = memory::live_memory::peak_of(device).time;
+  memory::live_memory::is_used(device, Use::weights, 600, before - 1);
+  EXPECT_EQ(part(Use::weights), 600u) << "given before the peak, looked at after it";
+  memory::live_memory::is_used(device, Use::cache, 100, before + 1);
+  EXPECT_EQ(part(Use::cache), 0u) << "given since";
+  memory::live_memory::no_longer_used(device, Use::weights, 600);
+  EXPECT_EQ(part(Use::weights), 600u) << "of that peak it was a part";
+  memory::live_memory::torch_has(device, 1100, 2000);
+  EXPECT_EQ(part(Use::weights), 0u);
+  EXPECT_EQ(part(Use::cache), 100u);
+  memory::live_memory::forget_all();
+}
+
+TEST(LiveMemory, ALookIsDueWhenAPeakHasGrown) {
+  memory::live_memory::forget_all();
+  memory::live_memory::note_looked();
+  memory::live_memory::torch_has(Device::cuda(2), 12800, 20000);
+  EXPECT_TRUE(memory::live_memory::look_is_due.load());
+  memory::live_memory::note_looked();
+  memory::live_memory::torch_has(Device::cuda(2), 12900, 20000);
+  EXPECT_FALSE(memory::live_memory::look_is_due.load());
+  memory::live_memory::torch_has(Device::cuda(2), 12901, 20000);
+  EXPECT_TRUE(memory::live_memory::look_is_due.load());
+  memory::live_memory::forget_all();
+}
+
+TEST(LiveMemory, ItsCourseIsBoundedAndKeepsThePeak) {
+  memory::live_memory::forget_all();
+  for (size_t call = 0; call < 100'000; ++call)
+    memory::live_memory::torch_has(Device::cuda(2), call == 54'321 ? 9999 : call % 100, 10'000);
+  const auto course = memory::live_memory::course_of(Device::cuda(2));
+  EXPECT_LE(course.size(), memory::live_memory::kMostPoints + 1);
+  EXPECT_GT(course.size(), memory::live_memory::kMostPoints / 2);
+  EXPECT_EQ(std::ranges::count_if(course, [](const auto& point) { return point.tensors == 9999; }), 1);
+  EXPECT_TRUE(std::ranges::all_of(course, [](const auto& point) { return point.reserved == 10'000; }));
+  memory::live_memory::forget_all();
 }
 
 TEST(LiveMemory, CountsWhatIsOwnedByDevice) {
