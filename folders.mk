@@ -130,7 +130,7 @@ $(call folder,simulate/static_runtime,binary/elf)
 $(call folder,simulate/dlopen,binary/elf)
 # ... and what NVRTC and nvJitLink compile is known with the PTX that they made it of.
 $(call folder,simulate/jit,binary/elf)
-# ... and the files by which the driver shows that it is there, to who looks for them.
+# ... and the files by which the driver shows that it is there, to who looks for them; checkpoints of which only the header is there.
 $(call folder,simulate/device_files,common)
 
 # A process: how it is started, and what the kernel says of one.

@@ -44,8 +44,10 @@ void check_values(const RehearseOptions& options) {
       options.keep_going || options.strict || options.kernels || options.poison || !options.kernel_checks.empty();
   if (needs_values && !options.computes())
     throw Failure(kBadUsage, "--values none excludes --keep-going, --strict, --kernels, --kernel-checks and --poison");
-  if (options.poison && options.values.starts_with("small"))
-    throw Failure(kBadUsage, "--values small excludes --poison: what it leaves is zero");
+  if (options.weights == "header" && options.values == "all")
+    throw Failure(kBadUsage, "--weights header excludes --values all: there are no weights to compute with");
+  if (options.poison && (options.values.starts_with("small") || options.weights == "header"))
+    throw Failure(kBadUsage, "--values small and --weights header exclude --poison: what they leave is zero");
 }
 
 // Pairs name devices that there are.
@@ -85,6 +87,11 @@ void RehearseOptions::declare_devices(CLI::App& app) {
   app.add_flag("--no-values", no_values,
                "only record kernels; results are left as they lie in memory (for measuring costs)")
       ->excludes(which);
+  app.add_option("--weights", weights,
+                 "what files of safetensors give: all, or their header alone: weights have their shapes and are zero, "
+                 "also where no more of the file was downloaded; with --values small [all]")
+      ->type_name("all|header")
+      ->check(CLI::IsMember({"all", "header"}));
   app.add_flag("--eager", eager, "switch torch.compile off: nothing is compiled, the operators run one by one");
 }
 
@@ -148,7 +155,14 @@ Launch RehearseOptions::on_simulated_devices(Launch what) const {
   set("DEVTRACE_SIM_MEMORY", memory);
   set("DEVTRACE_SIM_PEER", peer);
   set("DEVTRACE_SIM_ASYNC", async);
-  set("DEVTRACE_SIM_VALUES", !computes() ? "0" : values.empty() && poison ? "all" : values);
+  const bool header_only = weights == "header";
+  const std::string computed = !computes()       ? "0"
+                               : !values.empty() ? values
+                               : header_only     ? "small"
+                               : poison          ? "all"
+                                                 : "";
+  set("DEVTRACE_SIM_VALUES", computed);
+  if (header_only) set("DEVTRACE_SIM_WEIGHTS", weights);
   what.computes = computes();
   if (keep_going) set("DEVTRACE_SIM_KEEP_GOING", "1");
   if (strict) set("DEVTRACE_SIM_STRICT", "1");
@@ -156,7 +170,7 @@ Launch RehearseOptions::on_simulated_devices(Launch what) const {
   if (kernels) set("DEVTRACE_SIM_KERNELS", "1");
   set("DEVTRACE_SIM_KERNEL_CHECKS", kernel_checks);
   // A compiled graph is computed as a whole.
-  if (eager || values.starts_with("small")) set("TORCHDYNAMO_DISABLE", "1");
+  if (eager || computed.starts_with("small")) set("TORCHDYNAMO_DISABLE", "1");
   // JAX and TensorFlow would take most of each device's memory at their start, and the host has not that much. CuPy
   // asks its compiler for machine code, of which nothing can be computed.
   for (const auto& [key, value] : {std::pair{"XLA_PYTHON_CLIENT_PREALLOCATE", "false"},

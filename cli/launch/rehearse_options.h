@@ -9,7 +9,7 @@ namespace devtrace::cli {
 
 struct RehearseOptions : ProgramOptions {
   int gpus = 2, hosts = 1, cuda = 0;
-  std::string gpu_model, memory, peer, async, values, kernel_checks;
+  std::string gpu_model, memory, peer, async, values, weights, kernel_checks;
   bool no_values = false, no_trace = false, eager = false, keep_going = false, strict = false, poison = false,
        kernels = false;
 

@@ -1,4 +1,5 @@
-// The files by which NVIDIA's driver shows that it is there. Programs look for them before they ask CUDA (JAX).
+// The files by which NVIDIA's driver shows that it is there. Programs look for them before they ask CUDA (JAX). And
+// checkpoints, of which the header may be all that there is (header_only.h).
 //
 // In their place there is the null device: a character device that everybody may open, which knows none of the driver's
 // requests. Only these paths are recognized, as they are written; no folder lists the files.
@@ -11,6 +12,7 @@
 #include <cstring>
 
 #include "common/interposed.h"
+#include "simulate/device_files/header_only.h"
 
 namespace {
 
@@ -52,12 +54,14 @@ const char* shown(const char* path) {
   F(int, __lxstat64, (int version, const char* path, struct stat64* out), version, shown(path), out)                 \
   F(int, access, (const char* path, int mode) noexcept, shown(path), mode)                                           \
   F(int, faccessat, (int at, const char* path, int mode, int flags) noexcept, at, shown(path), mode, flags)          \
-  F(int, __open_2, (const char* path, int flags), shown(path), flags)                                                \
-  F(int, __open64_2, (const char* path, int flags), shown(path), flags)                                              \
-  F(int, __openat_2, (int at, const char* path, int flags), at, shown(path), flags)                                  \
-  F(int, __openat64_2, (int at, const char* path, int flags), at, shown(path), flags)                                \
   F(FILE*, fopen, (const char* path, const char* mode), shown(path), mode)                                           \
   F(FILE*, fopen64, (const char* path, const char* mode), shown(path), mode)
+// With flags, and no mode.
+#define FLAGGED_FUNCTIONS(F)                                                        \
+  F(int, __open_2, (const char* path, int flags), shown(path), flags)               \
+  F(int, __open64_2, (const char* path, int flags), shown(path), flags)             \
+  F(int, __openat_2, (int at, const char* path, int flags), at, shown(path), flags) \
+  F(int, __openat64_2, (int at, const char* path, int flags), at, shown(path), flags)
 // The same with a mode behind them, where the flags ask for one.
 #define OPENING_FUNCTIONS(F)                                                         \
   F(int, open, (const char* path, int flags, ...), shown(path), flags)               \
@@ -74,21 +78,30 @@ const char* shown(const char* path) {
   EXPORT result function parameters {                                     \
     return next_##function(__VA_ARGS__);                                  \
   }
-#define DEFINE_OPENING(result, function, parameters, ...)                 \
-  namespace {                                                             \
-  constinit devtrace::Next<result parameters> next_##function(#function); \
-  }                                                                       \
-  EXPORT result function parameters {                                     \
-    GET_MODE(mode, flags)                                                 \
-    return next_##function(__VA_ARGS__, mode);                            \
+#define DEFINE_OPENING(result, function, parameters, ...)                                    \
+  namespace {                                                                                \
+  constinit devtrace::Next<result parameters> next_##function(#function);                    \
+  }                                                                                          \
+  EXPORT result function parameters {                                                        \
+    GET_MODE(mode, flags)                                                                    \
+    return devtrace::simulate::header_only(next_##function(__VA_ARGS__, mode), path, flags); \
+  }
+#define DEFINE_FLAGGED(result, function, parameters, ...)                              \
+  namespace {                                                                          \
+  constinit devtrace::Next<result parameters> next_##function(#function);              \
+  }                                                                                    \
+  EXPORT result function parameters {                                                  \
+    return devtrace::simulate::header_only(next_##function(__VA_ARGS__), path, flags); \
   }
 FUNCTIONS(DEFINE)
+FLAGGED_FUNCTIONS(DEFINE_FLAGGED)
 OPENING_FUNCTIONS(DEFINE_OPENING)
 
 // Before there is a second thread: a fork's child or a signal's handler finds all of it there.
 #define FIND(result, function, parameters, ...) next_##function.get();
 [[gnu::constructor]] static void start() {
   FUNCTIONS(FIND)
+  FLAGGED_FUNCTIONS(FIND)
   OPENING_FUNCTIONS(FIND)
 }
 // NOLINTEND(bugprone-macro-parentheses)
