@@ -34,25 +34,42 @@ std::string value_of(const place::Values& values, const char* name, const std::s
   return at == values.end() ? otherwise : at->second;
 }
 
+size_t memory_of(const std::string& gpu_model, const std::string& memory) {
+  if (!memory.empty()) return *simulate::read_memory(memory.c_str());
+  return simulate::find_gpu_model(gpu_model.empty() ? "h100" : gpu_model.c_str())->memory;
+}
+
+// `map`: in the place of the one that the values name.
 place::Measured measure(const PlaceOptions& said, const std::vector<std::string>& program, const place::Values& values,
-                        const std::filesystem::path& folder) {
+                        const std::filesystem::path& folder, std::string map) {
   PlaceOptions options = said;
-  options.gpus = std::stoi(value_of(values, "gpus", std::to_string(said.gpus)));
+  const std::string ranks = value_of(values, "tensor-parallel", "");
+  options.gpus = std::stoi(ranks.empty() ? value_of(values, "gpus", std::to_string(said.gpus)) : ranks);
   options.gpu_model = value_of(values, "gpu-model", said.gpu_model);
   options.memory = value_of(values, "memory", said.memory);
   if (options.values.empty() && !options.no_values) options.values = "small";
   Launch launch = options.on_simulated_devices(options.launch(place::filled(program, values)));
-  if (const std::string map = value_of(values, "device-map", ""); !map.empty())
-    launch.environment.emplace_back("DEVTRACE_SIM_DEVICE_MAP", map);
+  if (map.empty()) map = value_of(values, "device-map", "");
+  if (!map.empty()) launch.environment.emplace_back("DEVTRACE_SIM_DEVICE_MAP", map);
+  if (!ranks.empty() && ranks != "1") launch.environment.emplace_back("DEVTRACE_SIM_TENSOR_PARALLEL", "1");
   place::Measured measured = place::run({launch.program, environment_of(launch)}, folder, options.timeout);
   measured.values = values;
   measured.gpus = options.gpus;
-  const simulate::GpuModel* const model =
-      simulate::find_gpu_model(options.gpu_model.empty() ? "h100" : options.gpu_model.c_str());
-  measured.memory = options.memory.empty() ? model->memory : *simulate::read_memory(options.memory.c_str());
+  measured.memory = memory_of(options.gpu_model, options.memory);
   // Devices that nothing was placed on have no peak.
   std::erase_if(measured.peaks, [&](const auto& peak) { return peak.first >= options.gpus; });
   return measured;
+}
+
+// What each device needs besides weights, as accelerate's map has it; on devices where it surely fits.
+place::Measured measure_before(const PlaceOptions& said, const std::vector<std::string>& program,
+                               const place::Values& values, const std::filesystem::path& folder) {
+  constexpr size_t kMost = 1ull << 40;  // as --memory allows
+  const size_t memory =
+      memory_of(value_of(values, "gpu-model", said.gpu_model), value_of(values, "memory", said.memory));
+  place::Values roomy = values;
+  roomy["memory"] = fmt::format("{}MiB", std::min(kMost, 4 * memory) >> 20);
+  return measure(said, program, roomy, folder, "balanced");
 }
 
 int place_program(const CLI::App& app, const AfterDashes& after_dashes, const PlaceOptions& options) {
@@ -67,7 +84,14 @@ int place_program(const CLI::App& app, const AfterDashes& after_dashes, const Pl
     for (const place::Values& values : all) {
       if (options.format == "text" && all.size() > 1)
         fmt::print(stderr, "devtrace place: try {} of {}\n", measured.size() + 1, all.size());
-      measured.push_back(measure(options, program, values, workspace.make(fmt::format("try-{}", measured.size()))));
+      const auto folder = [&](const char* what) { return workspace.make(fmt::format("{}-{}", what, measured.size())); };
+      std::string map;
+      if (value_of(values, "device-map", "") == "measured") {
+        const place::Measured before = measure_before(options, program, values, folder("before"));
+        map = place::balanced_map(before);
+        if (map.empty()) map = "balanced";
+      }
+      measured.push_back(measure(options, program, values, folder("try"), map));
     }
   } catch (const process::CannotStart& error) {
     throw Failure(kBadUsage, error.what());
@@ -84,7 +108,8 @@ Action declare_place(CLI::App& app) {
   options->declare_devices(app);
   app.add_option("--try", options->tries,
                  "what to vary, once or more: gpus=1,2,4, gpu-model=a100,h100, memory=24GiB,40GiB, "
-                 "device-map=auto,balanced,balanced_low_0,sequential, or a name that stands as {NAME} in the program's "
+                 "device-map=auto,balanced,balanced_low_0,sequential,measured, tensor-parallel=1,2,4, or a name that "
+                 "stands as {NAME} in the program's "
                  "words; each combination is tried")
       ->type_name("NAME=VALUE,...")
       ->allow_extra_args(false);

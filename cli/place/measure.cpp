@@ -9,10 +9,13 @@
 #include <tuple>
 
 #include "common/format.h"
+#include "common/text.h"
 #include "fix/trials/child.h"
 #include "fix/trials/workspace.h"
+#include "report/placement/memory_use.h"
 #include "report/record/json_access.h"
 #include "report/record/log_reader.h"
+#include "report/traffic/traffic.h"
 
 namespace devtrace::cli::place {
 namespace {
@@ -41,48 +44,70 @@ int device_of(std::string_view name) {
   return name.starts_with("cuda:") ? std::atoi(std::string(name.substr(5)).c_str()) : -1;
 }
 
-// What the simulated devices' and the map's files say.
+// What the map's file says.
 void read_summaries(const fs::path& folder, Measured* measured) {
   std::error_code ignored;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
     if (entry.path().extension() != ".json") continue;
     const Json json = Json::parse(text_of(entry.path()), nullptr, false);
     if (!json.is_object()) continue;
-    if (const auto peaks = json.find("peak"); peaks != json.end() && peaks->is_object())
-      for (const auto& [name, bytes] : peaks->items())
-        if (bytes.is_number_unsigned()) measured->peaks[device_of(name)] += bytes.get<uint64_t>();
     if (const auto map = json.find("device_map"); map != json.end() && map->is_object())
       for (const auto& [name, place] : map->items())
         if (place.is_string()) measured->map[name] = place.get<std::string>();
     if (const auto limits = json.find("max_memory"); limits != json.end() && limits->is_object())
       for (const auto& [device, size] : limits->items())
         if (size.is_number_unsigned()) measured->limits[std::atoi(device.c_str())] = size.get<uint64_t>();
+    for (const Json& block : report::array(json, "blocks"))
+      if (block.is_array() && block.size() == 2 && block[0].is_string() && block[1].is_number_unsigned())
+        measured->blocks.push_back({block[0].get<std::string>(), block[1].get<uint64_t>()});
   }
 }
 
-// The logs' traffic: of records of one id in a log the last holds.
-void read_traffic(const fs::path& folder, Measured* measured) {
+void add_memory(const Json& process, const report::MemoryUse& memory, Measured* measured) {
+  for (const Json& each : memory.devices()) {
+    const int device = device_of(report::string(each, "device"));
+    const auto count = [&](const char* key) {
+      return static_cast<uint64_t>(std::max<int64_t>(0, report::integer(each, key).value_or(0)));
+    };
+    measured->peaks[device] += count("peak");
+    measured->weights[device] += count("weights");
+  }
+  for (const Json& each : memory.ends())
+    measured->full.push_back(
+        fmt::format("{}: {}", printable(report::string(each, "device")), report::memory_words(process, each)));
+}
+
+// From another rank it comes over a link as well.
+void add_traffic(const Json& process, const report::Traffic& traffic, Measured* measured) {
+  for (const report::Traffic::Row& row : traffic.pairs(process)) {
+    const int from = device_of(row.from), to = device_of(row.to);
+    if (to < 0) continue;
+    if (row.from == "ranks" || (from >= 0 && from != to)) measured->between += row.bytes;
+    if (row.from == "cpu") measured->to_devices += row.bytes;
+  }
+}
+
+void read_logs(const fs::path& folder, Measured* measured) {
   std::error_code ignored;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
     if (entry.path().extension() != ".jsonl") continue;
-    std::map<int64_t, Json> last;
+    Json process;
+    report::Traffic traffic;
+    report::MemoryUse memory;
     try {
       report::read_log(
           entry.path(),
           [&](Json&& record) {
-            if (report::string(record, "record") != "traffic") return;
-            const int64_t id = report::integer(record, "id").value_or(0);  // before the record is moved
-            last[id] = std::move(record);
+            const std::string kind(report::string(record, "record"));
+            if (kind == "process") process = std::move(record);
+            if (kind == "traffic") traffic.take(record);
+            if (kind == "memory" || kind == "out_of_memory") memory.take(record);
           },
           [](const report::FindingLine&) { return true; });
     } catch (const report::LogError&) {  // of a process that did nothing
     }
-    for (const auto& [id, record] : last) {
-      const int from = device_of(report::string(record, "from")), to = device_of(report::string(record, "to"));
-      const auto bytes = static_cast<uint64_t>(report::integer(record, "bytes").value_or(0));
-      if (from >= 0 && to >= 0 && from != to) measured->between += bytes;
-      if (from < 0 && to >= 0) measured->to_devices += bytes;
-    }
+    add_memory(process, memory, measured);
+    add_traffic(process, traffic, measured);
   }
 }
 
@@ -120,8 +145,34 @@ Measured run(const process::Program& program, const fs::path& folder, double tim
   }
   if (measured.end != End::fits) measured.last_line = last_line(output);
   read_summaries(folder / "summary", &measured);
-  read_traffic(folder, &measured);
+  read_logs(folder, &measured);
   return measured;
+}
+
+std::string balanced_map(const Measured& measured) {
+  const auto devices = static_cast<size_t>(measured.gpus);
+  std::vector<double> besides(devices, 0);  // bytes at the peak that no map moves
+  double all = 0;
+  for (const Block& block : measured.blocks) all += static_cast<double>(block.bytes);
+  if (devices == 0 || all <= 0) return {};
+  double target = all;
+  for (const auto& [device, peak] : measured.peaks) {
+    const auto weights = measured.weights.find(device);
+    if (device < 0 || static_cast<size_t>(device) >= devices || weights == measured.weights.end()) return {};
+    besides[static_cast<size_t>(device)] = static_cast<double>(peak - std::min(peak, weights->second));
+    target += besides[static_cast<size_t>(device)];
+  }
+  target /= static_cast<double>(devices);
+  Json map = Json::object();
+  size_t device = 0;
+  double begin = 0, end = std::max(0.0, target - besides[0]);  // of the weights that this device has
+  for (const Block& block : measured.blocks) {
+    const double middle = begin + static_cast<double>(block.bytes) / 2;
+    while (middle > end && device + 1 < devices) end += std::max(0.0, target - besides[++device]);
+    map[block.name] = device;
+    begin += static_cast<double>(block.bytes);
+  }
+  return map.dump();
 }
 
 std::vector<const Measured*> cheapest(const std::vector<Measured>& all) {

@@ -45,13 +45,22 @@ std::string between_of(const Measured& one, unsigned tokens) {
 
 std::string what_to_write(const Measured& one) {
   std::string text;
-  if (const auto map = one.values.find("device-map"); map != one.values.end())
-    text += fmt::format("    device_map=\"{}\"\n", map->second);
+  const auto map = one.values.find("device-map");
+  const bool measured = map != one.values.end() && map->second == "measured";
+  if (map != one.values.end() && !measured) text += fmt::format("    device_map=\"{}\"\n", map->second);
+  if (measured && one.limits.empty()) {
+    std::string places;
+    for (const auto& [name, place] : one.map)
+      places += fmt::format("{}\"{}\": {}", places.empty() ? "" : ", ", printable(name), printable(place));
+    text += fmt::format("    device_map={{{}}}\n", places);
+  }
+  if (const auto ranks = one.values.find("tensor-parallel"); ranks != one.values.end() && ranks->second != "1")
+    text += fmt::format("    tp_plan=\"auto\", and torchrun --nproc-per-node {}\n", ranks->second);
   if (!one.limits.empty()) {
     std::string limits;
     for (const auto& [device, size] : one.limits)
       limits += fmt::format("{}{}: \"{}MiB\"", limits.empty() ? "" : ", ", device, size);
-    text += fmt::format("    or device_map=\"sequential\", max_memory={{{}}}\n", limits);
+    text += fmt::format("    {}device_map=\"sequential\", max_memory={{{}}}\n", measured ? "" : "or ", limits);
   }
   return text;
 }
@@ -76,6 +85,9 @@ std::string as_text(const std::vector<Measured>& all, unsigned tokens) {
   for (const Measured& each : all)
     if (each.end == End::failed)
       text += fmt::format("{}: exit status {}: {}\n", values_of(each), each.code, printable(each.last_line));
+  for (const Measured& each : all)
+    if (each.end == End::out_of_memory && !each.full.empty())
+      text += fmt::format("{}: {}\n", values_of(each), each.full.back());
   const std::vector<const Measured*> best = cheapest(all);
   if (best.empty()) text += "none of them fits\n";
   for (const Measured* each : best)
@@ -104,6 +116,7 @@ std::string as_json(const std::vector<Measured>& all, unsigned tokens) {
     if (!each.map.empty()) one["device_map"] = each.map;
     for (const auto& [device, size] : each.limits)
       one["max_memory"][std::to_string(device)] = fmt::format("{}MiB", size);
+    for (const std::string& where : each.full) one["out_of_memory"].push_back(where);
     if (!each.last_line.empty()) one["last_line"] = each.last_line;
     tries.push_back(std::move(one));
   }

@@ -13,7 +13,7 @@
 namespace devtrace::cli::place {
 namespace {
 
-constexpr std::array<std::string_view, 4> kMaps = {"auto", "balanced", "balanced_low_0", "sequential"};
+constexpr std::array<std::string_view, 5> kMaps = {"auto", "balanced", "balanced_low_0", "sequential", "measured"};
 
 bool is_number_of_devices(const std::string& text) {
   int number = 0;
@@ -24,13 +24,15 @@ bool is_number_of_devices(const std::string& text) {
 // Why there is no such value; empty: there is.
 std::string wrong_value(const std::string& name, const std::string& value) {
   if (value.empty()) return "a value is missing";
-  if (name == "gpus" && !is_number_of_devices(value)) return fmt::format("'{}' is no number from 1 to 16", value);
+  if ((name == "gpus" || name == "tensor-parallel") && !is_number_of_devices(value))
+    return fmt::format("'{}' is no number from 1 to 16", value);
   if (name == "gpu-model" && !simulate::find_gpu_model(value.c_str()))
     return fmt::format("'{}' is no GPU model devtrace knows; it knows {}", value, simulate::gpu_model_keys());
   if (name == "memory" && !simulate::read_memory(value.c_str()))
     return fmt::format("'{}' is no size from 2MiB to 1TiB", value);
   if (name == "device-map" && std::find(kMaps.begin(), kMaps.end(), value) == kMaps.end())
-    return fmt::format("'{}' is none of accelerate's: auto, balanced, balanced_low_0, sequential", value);
+    return fmt::format("'{}' is neither measured nor one of accelerate's: auto, balanced, balanced_low_0, sequential",
+                       value);
   return {};
 }
 
@@ -57,7 +59,7 @@ std::string place_of(const std::string& name) {
 }  // namespace
 
 bool is_ours(const std::string& name) {
-  return name == "gpus" || name == "gpu-model" || name == "memory" || name == "device-map";
+  return name == "gpus" || name == "tensor-parallel" || name == "gpu-model" || name == "memory" || name == "device-map";
 }
 
 std::vector<Variation> read_variations(const std::vector<std::string>& texts) {
@@ -68,6 +70,14 @@ std::vector<Variation> read_variations(const std::vector<std::string>& texts) {
       throw Failure(kBadUsage, fmt::format("--try {}: {} is said twice", text, one.name));
     all.push_back(std::move(one));
   }
+  const auto has = [&](std::string_view name) {
+    return std::any_of(all.begin(), all.end(), [&](const Variation& each) { return each.name == name; });
+  };
+  for (const char* other : {"gpus", "device-map"})
+    if (has("tensor-parallel") && has(other))
+      throw Failure(kBadUsage, fmt::format("--try tensor-parallel and --try {} exclude each other: each rank has a "
+                                           "device of its own",
+                                           other));
   return all;
 }
 
@@ -100,6 +110,13 @@ std::vector<std::string> filled(const std::vector<std::string>& program, const V
       for (size_t at = 0; (at = word.find(place, at)) != word.npos; at += value.size())
         word.replace(at, place.size(), value);
     }
+  const auto ranks = values.find("tensor-parallel");
+  if (ranks == values.end() || ranks->second == "1") return words;
+  const std::string program_name = words.front().substr(words.front().rfind('/') + 1);
+  if (!program_name.starts_with("python"))
+    throw Failure(kBadUsage, fmt::format("--try tensor-parallel starts a Python program by torchrun, and {} is none",
+                                         words.front()));
+  words.insert(words.begin() + 1, {"-m", "torch.distributed.run", "--standalone", "--nproc-per-node", ranks->second});
   return words;
 }
 

@@ -7,8 +7,8 @@
 
 namespace devtrace::cli::place {
 
-// "gpus=1,2,4": the devices' number, their model, their memory, the model's map; any other name is the program's own,
-// and stands in its words as {name}.
+// "gpus=1,2,4": the devices' number, their model, their memory, the model's map, ranks among which each layer is split.
+// Any other name is the program's own, and stands in its words as {name}.
 struct Variation {
   std::string name;
   std::vector<std::string> values;
@@ -23,7 +23,8 @@ std::vector<Variation> read_variations(const std::vector<std::string>& texts);
 constexpr size_t kMostTries = 256;
 std::vector<Values> combinations(const std::vector<Variation>& variations, const std::vector<std::string>& program);
 
-// The program's words with a combination's values in their places.
+// The program's words with a combination's values in their places; for several ranks behind torchrun's. Throws Failure
+// where that cannot start the program.
 std::vector<std::string> filled(const std::vector<std::string>& program, const Values& values);
 
 // Whether it is about the devices or the map; else it is the program's own.

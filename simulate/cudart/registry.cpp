@@ -152,6 +152,7 @@ void** __cudaRegisterFatBinary(void* wrapper) {
   const auto& known = *static_cast<FatbinWrapper*>(wrapper);
   f->image = known.version == 2 ? wrapper : known.data;
   void** handle = reinterpret_cast<void**>(f.get());
+  devtrace_sim_kernels_came();
   Registry& r = registry();
   std::unique_lock lock(r.mutex);
   r.fatbins[handle] = std::move(f);

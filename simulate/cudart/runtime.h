@@ -35,6 +35,7 @@ QUIET(cuDevicePrimaryCtxGetState);
 QUIET(cuPointerGetAttribute);
 QUIET(cuKernelGetName);
 #undef QUIET
+extern "C" void devtrace_sim_kernels_came();    // values/install.cpp
 extern "C" CUresult devtrace_sim_initialize();  // cuInit(0) without true values; cuda/device.cpp
 
 namespace devtrace::simulate::cudart {

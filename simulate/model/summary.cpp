@@ -15,7 +15,6 @@
 
 #include "common/signal_handler.h"
 #include "simulate/model/device.h"
-#include "simulate/model/memory/arena.h"
 #include "simulate/values/unknown.h"
 #include "simulate/values/values.h"
 
@@ -53,18 +52,17 @@ std::string object(const Map& members, const Json& value) {
 
 // Empty: nothing was computed.
 std::string summary(pid_t pid) {
-  std::map<std::string, unsigned long> launches, peaks;
+  std::map<std::string, unsigned long> launches;
   unsigned long all = 0;
   for (int i = 0; i < device_count(); ++i) {
     const std::string name = "cuda:" + std::to_string(i);
     all += launches[name] = device(i).launches.load(std::memory_order_relaxed);
-    peaks[name] = arena(device(i).physical).peak();
   }
   const values::NotComputed missing = values::not_computed();
   if (all == 0 && missing.operators.empty()) return {};
   const auto number = [](unsigned long value) { return std::to_string(value); };
   return "{\"pid\":" + std::to_string(pid) + ",\"launches\":" + object(launches, number) +
-         ",\"peak\":" + object(peaks, number) + ",\"values\":" + (values::are_computed() ? "true" : "false") +
+         ",\"values\":" + (values::are_computed() ? "true" : "false") +
          (values::left_as_unknown() ? ",\"left\":" + number(values::left_as_unknown()) : "") +
          ",\"not_computed\":{\"kernels\":" + object(missing.kernels, number) +
          ",\"operators\":" + object(missing.operators, quoted) + "}}\n";

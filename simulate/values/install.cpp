@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <string>
 
 #include "simulate/settings/wanted_values.h"
@@ -112,6 +113,29 @@ int look_again(void*) {
   return call(g_look) ? 0 : -1;
 }
 
+// What `devtrace place` changes has to be changed before a model is loaded, which may be the first use of CUDA.
+constexpr const char* kMaps = R"(
+import importlib.util, sys
+spec = importlib.util.spec_from_file_location('_devtrace_values', folder + '/__init__.py', submodule_search_locations=[folder])
+sys.modules['_devtrace_values'] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(sys.modules['_devtrace_values'])
+from _devtrace_values import device_maps
+device_maps.install()
+)";
+
+int install_maps(void*) {
+  const Unwatched unwatched;
+  const Ref globals(g_python.PyDict_New());
+  if (!globals || !run(kMaps, globals.get())) g_python.PyErr_Print();
+  return 0;
+}
+
+bool places_differently() {
+  for (const char* const name : {"DEVTRACE_SIM_DEVICE_MAP", "DEVTRACE_SIM_TENSOR_PARALLEL"})
+    if (const char* const value = std::getenv(name); value && *value) return true;
+  return false;
+}
+
 // PyTorch, imported to the end.
 bool torch_is_there() {
   PyObject* modules = g_python.PyImport_GetModuleDict();
@@ -184,6 +208,14 @@ extern "C" __attribute__((visibility("default"))) void devtrace_sim_operators_de
   const auto& p = g_python;
   if (!p.Py_IsInitialized() || (p.Py_IsFinalizing && p.Py_IsFinalizing()) || g_defined.exchange(true)) return;
   p.Py_AddPendingCall(look_again, nullptr);
+}
+
+// A library with kernels was opened, PyTorch's as a rule: while Python imports it.
+extern "C" __attribute__((visibility("default"))) void devtrace_sim_kernels_came() {
+  using namespace devtrace::simulate::values;
+  static std::atomic<bool> came{false};
+  if (came.exchange(true) || !places_differently() || !find_python() || !g_python.Py_IsInitialized()) return;
+  g_python.Py_AddPendingCall(install_maps, nullptr);
 }
 
 // For the kernels of torch/.

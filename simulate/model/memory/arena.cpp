@@ -105,7 +105,6 @@ bool Arena::claim_chunks(size_t offset, size_t size) {
 // Under the lock.
 void Arena::use(size_t size) {
   used_ += size;
-  if (used_ > peak_) peak_ = used_.load();
 }
 
 void Arena::drop_chunks(size_t offset, size_t size) {

@@ -53,7 +53,6 @@ class Arena {
   size_t used() const { return used_; }
   // In blocks of large_block() or more, as that is now; it is a power of two.
   size_t in_large_blocks() const;
-  size_t peak() const { return peak_; }  // the most that was used at a time
   // Makes these bytes zero, as fresh ones are: whole pages are given back to the host.
   void clear(uintptr_t address, size_t size);
   // Bytes that the host has behind it by now.
@@ -68,7 +67,7 @@ class Arena {
   mutable std::mutex mutex_;
   uintptr_t base_ = 0;
   size_t capacity_ = 0;
-  std::atomic<size_t> used_{0}, peak_{0};  // whole chunks
+  std::atomic<size_t> used_{0};  // whole chunks
   // By the bits of a block's size: bytes.
   std::array<std::atomic<size_t>, 64> blocks_{};
   std::atomic<size_t>& of_size(size_t size) { return blocks_[static_cast<size_t>(std::bit_width(size))]; }

@@ -27,7 +27,7 @@ def install(
     """What install.cpp offers: see there. Returns what it calls when Triton is imported, and when operators were registered."""
     import torch
 
-    from . import compiled_graphs, deferred, device_maps, graphs, native, registration, triton_kernels, tvm_functions, uncomputed
+    from . import compiled_graphs, deferred, graphs, native, registration, triton_kernels, tvm_functions, uncomputed
 
     registration.keep_kernels_by(keep_kernel, with_keys)
     uncomputed.install(any_uncomputed, follow_uncomputed, mark_uncomputed)
@@ -48,5 +48,4 @@ def install(
     deferred.install(defer, give_up, unwatched)
 
     tvm_functions.install()
-    device_maps.install()
     return triton_kernels.install, registration.look

@@ -1,4 +1,6 @@
-"""Another way to deal a model out to devices than the program says, for `devtrace place`: DEVTRACE_SIM_DEVICE_MAP names it.
+"""Another way to deal a model out to devices than the program says, for `devtrace place`: DEVTRACE_SIM_DEVICE_MAP names it, or has it as JSON.
+
+With DEVTRACE_SIM_TENSOR_PARALLEL each layer of transformers' is split among ranks instead.
 
 What accelerate and transformers are asked for is changed where they are asked: their functions keep their identity, as programs have imported them by name.
 The map that came of it is left beside the process's summary.
@@ -14,16 +16,28 @@ from . import imported
 _inside = threading.local()  # a function of theirs that uses another one
 
 
+_installed = False
+
+
 def install():
-    if os.environ.get("DEVTRACE_SIM_DEVICE_MAP"):
+    global _installed
+    if not _installed and (wanted() or tensor_parallel()):
+        _installed = True
         imported.change({"accelerate.big_modeling": change_accelerate, "transformers.modeling_utils": change_transformers})
 
 
 def wanted():
-    return os.environ["DEVTRACE_SIM_DEVICE_MAP"]
+    text = os.environ.get("DEVTRACE_SIM_DEVICE_MAP", "")
+    return json.loads(text) if text.startswith("{") else text
+
+
+def tensor_parallel():
+    return os.environ.get("DEVTRACE_SIM_TENSOR_PARALLEL") == "1"
 
 
 def change_accelerate(module):
+    if tensor_parallel():
+        return
     replace(module, "dispatch_model", with_map(lambda model: chosen(model, wanted())))
     replace(module, "load_checkpoint_and_dispatch", with_map(lambda model: wanted()))
 
@@ -33,10 +47,13 @@ def change_transformers(module):
 
     @functools.wraps(real)
     def from_pretrained(cls, *arguments, **options):
-        if getattr(_inside, "yes", False) or options.get("device_map") is None:
+        if getattr(_inside, "yes", False) or (options.get("device_map") is None and not tensor_parallel()):
             return real(cls, *arguments, **options)
-        options["device_map"] = wanted()
         options.pop("max_memory", None)
+        if tensor_parallel():
+            options.pop("device_map", None)
+            return within(real, cls, *arguments, **{**options, "tp_plan": "auto"})
+        options["device_map"] = wanted()
         model = within(real, cls, *arguments, **options)
         leave(model, getattr(model, "hf_device_map", None))
         return model
@@ -94,6 +111,8 @@ def chosen(model, way):
     from accelerate import infer_auto_device_map
     from accelerate.utils import get_balanced_memory, get_max_memory
 
+    if isinstance(way, dict):
+        return way
     whole = parts_that_stay_whole(model)
     limits = get_max_memory() if way == "sequential" else get_balanced_memory(model, None, whole, low_zero=way == "balanced_low_0")
     return infer_auto_device_map(model, limits, no_split_module_classes=whole)
@@ -111,7 +130,7 @@ def leave(model, places):
         limits = limits_of(model, places, weights)
     except Exception:  # another release of accelerate's: the map alone is told
         limits = None
-    told = {"device_map": {name: str(place) for name, place in places.items()}, "weights": weights, "max_memory": limits}
+    told = {"device_map": {name: str(place) for name, place in places.items()}, "max_memory": limits, "blocks": blocks_of(model)}
     path = os.path.join(folder, f"device-map-{os.getpid()}.json")
     with open(f"{path}.part", "w", encoding="utf-8") as file:
         json.dump(told, file)
@@ -127,6 +146,25 @@ def limits_of(model, places, weights):
     limits = {device: -(-size // 2**20) + (-(-largest // 2**20) if device == 0 else 0) for device, size in sorted(weights.items())}
     same = infer_auto_device_map(model, {device: f"{size}MiB" for device, size in limits.items()}, no_split_module_classes=whole)
     return limits if all(expanded(name, same) == expanded(name, places) for name, _ in model.named_parameters()) else None
+
+
+def blocks_of(model):
+    """What stays whole and what lies between, in the model's order, each with the bytes of its parameters; of a shared one the first has them."""
+    whole, found, seen = parts_that_stay_whole(model), [], set()
+
+    def enter(part, path):
+        own = [part.named_parameters()] if part is not model and is_layer(part, whole) else [part.named_parameters(recurse=False), part.named_buffers(recurse=False)]
+        if len(own) == 1:
+            fresh = [each for _, each in own[0] if id(each) not in seen]
+            seen.update(map(id, fresh))
+            found.append((path, sum(each.nbytes for each in fresh)))
+            return
+        found.extend((f"{path}.{name}".lstrip("."), each.nbytes) for each_kind in own for name, each in each_kind)
+        for name, child in part.named_children():
+            enter(child, f"{path}.{name}".lstrip("."))
+
+    enter(model, "")
+    return found
 
 
 def is_layer(part, whole):

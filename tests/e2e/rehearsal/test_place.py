@@ -91,10 +91,78 @@ def test_a_model_of_transformers(tmp_path):
     assert all(peak > 64 << 20 for peak in one["peak"].values())
 
 
+UNEVEN = """
+import torch
+from accelerate import dispatch_model, infer_auto_device_map
+class Model(torch.nn.Module):
+    _no_split_modules = ["Linear"]
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(2896, 2896, bias=False) for _ in range(12))
+    def forward(self, x):
+        kept = torch.empty(128 << 20, dtype=torch.uint8, device="cuda:0")  # what this device has besides
+        for layer in self.layers:
+            x = layer(x)
+        return x
+torch.cuda.init()
+model = Model()
+model = dispatch_model(model, infer_auto_device_map(model, no_split_module_classes=["Linear"]))
+with torch.no_grad():
+    for _ in range(2):
+        model(torch.ones(1, 2896, device="cuda:0"))
+"""
+
+
+def test_a_map_balanced_by_what_was_measured(tmp_path):
+    """Twelve layers of 32 MiB, and 128 MiB on the first device: four and eight; six and six do not fit."""
+    (tmp_path / "program.py").write_text(UNEVEN)
+    words = ["--try", "gpus=2", "--try", "device-map=balanced,measured", "--memory", "300MiB", "--format", "json"]
+    outcome = place(tmp_path, *words, "--", sys.executable, "program.py")
+    assert outcome.code == 0, outcome.err + outcome.out
+    balanced, measured = json.loads(outcome.out)["tries"]
+    assert (balanced["end"], measured["end"]) == ("out of memory", "fits")
+    assert balanced["out_of_memory"][0].startswith("cuda:0: out of memory: 128 MiB were asked for, ") and balanced["out_of_memory"][0].endswith(", in Model")
+    assert sorted(measured["device_map"].values()) == ["0"] * 4 + ["1"] * 8
+    first, second = measured["peak"]["cuda:0"], measured["peak"]["cuda:1"]
+    assert abs(first - second) < LAYER and measured["cheapest"], measured
+    outcome = place(tmp_path, *words[:2], "--try", "device-map=measured", "--memory", "300MiB", "--", sys.executable, "program.py")
+    assert 'device_map="sequential", max_memory={0: "160MiB", 1: "256MiB"}' in outcome.out, outcome.out
+
+
+PARALLEL = """
+import torch
+from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
+import os
+config = LlamaConfig(hidden_size=1024, intermediate_size=2816, num_hidden_layers=4, num_attention_heads=8, vocab_size=1000, tie_word_embeddings=False)
+rank = int(os.environ.get("LOCAL_RANK", 0))
+folder = f"saved{os.environ.get('WORLD_SIZE', 1)}-{rank}"
+with torch.device("meta"):
+    model = LlamaForCausalLM(config)
+model.to_empty(device="cpu").save_pretrained(folder)
+model = AutoModelForCausalLM.from_pretrained(folder, device_map={"": 0})
+print(model(input_ids=torch.ones(1, 4, dtype=torch.long, device=f"cuda:{rank}")).logits.shape)
+"""
+
+
+def test_each_layer_split_among_ranks(tmp_path):
+    """Layers are halved, the embedding is not; what the ranks add up crosses."""
+    (tmp_path / "program.py").write_text(PARALLEL)
+    words = ["--try", "tensor-parallel=1,2", "--memory", "4GiB"]
+    outcome = place(tmp_path, *words, "--format", "json", "--", sys.executable, "program.py")
+    assert outcome.code == 0, outcome.err + outcome.out
+    alone, both = json.loads(outcome.out)["tries"]
+    assert (alone["end"], both["end"], alone["gpus"], both["gpus"]) == ("fits", "fits", 1, 2), outcome.out
+    assert alone["between_devices"] == 0 and both["between_devices"] > 0
+    assert both["peak"].keys() == {"cuda:0", "cuda:1"} and all(peak < 0.65 * alone["peak"]["cuda:0"] for peak in both["peak"].values())
+    outcome = place(tmp_path, "--try", "tensor-parallel=2", "--", "cat", "program.py")
+    assert outcome.code == 2 and "starts a Python program by torchrun, and cat is none" in outcome.err
+    assert place(tmp_path, *words, "--try", "gpus=2", "--", sys.executable, "program.py").code == 2
+
+
 def test_wrong_tries(tmp_path):
     for word, why in [
         ("gpus=0", "'0' is no number from 1 to 16"), ("gpus", "write NAME=VALUE,VALUE like gpus=1,2,4"), ("gpu-model=k80", "no GPU model"),
-        ("device-map=best", "none of accelerate's"), ("batch=1", "no word of the program has {batch} in it"), ("memory=much", "no size"), ("gpus=1,", "missing"),
+        ("device-map=best", "nor one of accelerate's"), ("batch=1", "no word of the program has {batch} in it"), ("memory=much", "no size"), ("gpus=1,", "missing"),
     ]:  # fmt: skip
         outcome = place(tmp_path, "--try", word, "--", "true")
         assert outcome.code == 2 and why in outcome.err, outcome.err

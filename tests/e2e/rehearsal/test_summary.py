@@ -41,8 +41,7 @@ def test_work_on_both_devices_counts(summarize):
     outcome, (one,) = summarize(BOTH)
     assert outcome.code == 0, outcome.err
     assert one["launches"].keys() == {"cuda:0", "cuda:1"} and min(one["launches"].values()) >= 3  # ones, matmul, elementwise
-    assert one["peak"].keys() == one["launches"].keys() and min(one["peak"].values()) >= 2 << 20  # a segment of PyTorch's allocator
-    assert one == {"pid": one["pid"], "launches": one["launches"], "peak": one["peak"], "values": True, "not_computed": {"kernels": {}, "operators": {}}}
+    assert one == {"pid": one["pid"], "launches": one["launches"], "values": True, "not_computed": {"kernels": {}, "operators": {}}}
     _, (again,) = summarize(BOTH)
     assert again | {"pid": one["pid"]} == one
 
