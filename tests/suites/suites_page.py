@@ -27,7 +27,7 @@ def markdown(verdicts: dict, versions: str) -> str:
         f"Written by `make suites`; {versions}. The tests come from the projects' own sdists, unchanged, and run under `devtrace rehearse --gpus 2`, without a",
         "network. Which files: [suites.py](../../tests/suites/suites.py). transformers' sdist has the tests of models and not the files that name models for them;",
         "[these tiny ones](../../tests/suites/transformers_models.py) stand in. Each test that fails runs once more without devtrace and without a GPU, to see whether it",
-        "fails there, too.", "",
+        "fails there, too. CuPy's and numba-cuda's own, whose kernels a rehearsal computes by their PTX: [apart](../guide/kernels.md#how-this-was-tested).", "",
         "| suite | tests | passed | failed | skipped | findings |", "|---|---:|---:|---:|---:|---:|",
     ]  # fmt: skip
     for name, suite in verdicts.items():

@@ -197,6 +197,17 @@ TEST(KernelBlock, AStackHasAnEnd) {
   Blocks memory;
   const std::string before = ".func deep() { .local .b8 much[65536]; call deep; ret; }\n";
   EXPECT_EQ(launch(entry("call deep; ret;", before), memory, {memory.add(in)}, 32).kind, FaultKind::stack);
+  // A GiB of a thread's own, in the kernel and in a function.
+  const std::string own = ".local .b8 own[1073741824]; mov.u64 %rd1, own; st.local.u32 [%rd1], 1; ret;";
+  EXPECT_EQ(launch(entry(own), memory, {memory.add(in)}, 1).kind, FaultKind::stack);
+  EXPECT_EQ(
+      launch(entry("call large; ret;", ".func large() { .reg .b64 %rd1; " + own + " }\n"), memory, {memory.add(in)}, 1)
+          .kind,
+      FaultKind::stack);
+  // More registers than there is memory for, and more shared memory than a device has.
+  EXPECT_NE(launch(entry(".reg .b64 %many<1000000>; ret;"), memory, {memory.add(in)}, 1024).kind, FaultKind::none);
+  EXPECT_EQ(launch(entry(".shared .b8 much[1073741824]; ret;"), memory, {memory.add(in)}, 1).kind,
+            FaultKind::not_computed);
 }
 
 // A, B of halves and C of floats, by the places that the manual gives: A's row r and B's column c have r and c + k in
