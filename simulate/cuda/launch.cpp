@@ -61,7 +61,7 @@ CUresult check_shape(const Function& f, const Shape& s) {
   const simulate::Needs needs = simulate::needs_of(f);
   const int most = needs.max_threads;
   if (threads > static_cast<unsigned>(most))
-    return threads > 1024 ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+    return CUDA_ERROR_INVALID_VALUE;  // as the driver says of more than __launch_bounds__
   if (s.cluster[0] || s.cluster[1] || s.cluster[2]) {
     constexpr unsigned kMostBlocks = 16;  // of a cluster, on any device
     unsigned blocks = 1;

@@ -127,7 +127,8 @@ struct Code {
   uint32_t register_units = 0, constant_units = 0;  // bytes a lane
   uint32_t local_bytes = 0;
   Slot local_base = kNoSlot;
-  uint32_t shared_bytes = 0;  // dynamic shared memory follows
+  uint32_t static_shared = 0;  // bytes of its variables
+  uint32_t shared_bytes = 0;   // dynamic shared memory follows
   std::vector<SharedVariable> shared_variables;
   uint32_t caches = 0;
   std::vector<std::string> refusals;  // what is not done, by Step::extra of a refusing step

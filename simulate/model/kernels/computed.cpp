@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <climits>
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -159,8 +160,12 @@ Needs needs_of(const Function& f) {
   const kernels::Code* const code = code_of(f);
   if (!code) return needs;
   needs.max_threads = code->function->max_threads;
-  needs.static_shared = static_cast<int>(code->shared_bytes);
+  needs.static_shared = static_cast<int>(code->static_shared);
   needs.local = static_cast<int>(code->local_bytes);
+  size_t constant = 0;
+  for (const ptx::Variable& v : f.container->program->module.variables)
+    if (v.space == ptx::Space::constant && !v.external) constant += v.bytes;
+  needs.constant = std::max(needs.constant, static_cast<int>(std::min<size_t>(constant, INT_MAX)));
   needs.registers = std::min(needs.registers, kRegisters / std::max(needs.max_threads, 1));
   if (code->function->most_registers) needs.registers = std::min(needs.registers, code->function->most_registers);
   return needs;
