@@ -194,6 +194,16 @@ void halves_of_small(Machine& m, const Step& s) {
     return half(static_cast<uint8_t>(a)) | uint32_t{half(static_cast<uint8_t>(a >> 8))} << 16;
   });
 }
+// And back.
+void small_of_halves(Machine& m, const Step& s) {
+  map1<uint16_t, uint32_t>(m, s, [n = s.mode == kE4m3 ? 3 : 2, relu = s.mode2 & 4](uint32_t a) {
+    const auto small = [=](uint32_t bits) {
+      const float value = half_to_float(static_cast<uint16_t>(bits));
+      return small_of(relu && value < 0 ? 0 : value, n);
+    };
+    return static_cast<uint16_t>(small(a & 0xffff) | small(a >> 16) << 8);
+  });
+}
 void tf32_of(Machine& m, const Step& s) {
   map1<uint32_t, uint32_t>(m, s, [to_zero = s.mode](uint32_t a) {
     if ((a & 0x7f800000) == 0x7f800000) return a;
@@ -220,6 +230,13 @@ bool decode_pair(Decoder& d, Type to, Type from) {
   if ((to == Type::f16x2) && (from == Type::e4m3x2 || from == Type::e5m2x2)) {
     const Slot a = d.source(1, Type::b16);
     d.emit(halves_of_small, d.destination(0, Type::b32), a).mode = from == Type::e4m3x2 ? kE4m3 : kE5m2;
+    return true;
+  }
+  if (from == Type::f16x2 && (to == Type::e4m3x2 || to == Type::e5m2x2)) {
+    const Slot a = d.source(1, Type::b32);
+    Step& step = d.emit(small_of_halves, d.destination(0, Type::b16), a);
+    step.mode = to == Type::e4m3x2 ? kE4m3 : kE5m2;
+    step.mode2 = flags;
     return true;
   }
   if (from != Type::f32 || d.operand_count() != 3) return false;

@@ -266,9 +266,13 @@ TEST(KernelArithmetic, SmallFloatingPoint) {
       "cvt.rn.f16x2.f32 %r4, %f2, %f1; st.global.b32 [%rd2+8], %r4;\ncvt.rn.bf16x2.f32 %r5, %f2, %f1; st.global.b32 "
       "[%rd2+12], %r5;\n"
       "cvt.rn.satfinite.e4m3x2.f32 %h4, %f2, %f1; cvt.u32.u16 %r6, %h4; st.global.b32 [%rd2+16], %r6;\n"
-      "max.bf16x2 %r7, %r5, 0; st.global.b32 [%rd2+20], %r7;",
-      std::vector<uint32_t>{0x40803e00}, 1, 6);
-  EXPECT_EQ(out, (std::vector<uint32_t>{0x44e0, 0x44804200, 0x40803e00, 0x40103fc0, 0x413c, 0x40103fc0}));
+      "max.bf16x2 %r7, %r5, 0; st.global.b32 [%rd2+20], %r7;\n"
+      "cvt.rn.satfinite.e4m3x2.f16x2 %h5, %r4; cvt.u32.u16 %r8, %h5; cvt.rn.satfinite.relu.e5m2x2.f16x2 %h6, "
+      "0x7bffc000; "
+      "cvt.u32.u16 %r9, %h6; st.global.v2.b32 [%rd2+24], {%r8, %r9};",
+      std::vector<uint32_t>{0x40803e00}, 1, 8);
+  EXPECT_EQ(out,
+            (std::vector<uint32_t>{0x44e0, 0x44804200, 0x40803e00, 0x40103fc0, 0x413c, 0x40103fc0, 0x413c, 0x7b00}));
 }
 
 // The manual's: parts of a and b, what is saturated, a second operation with c, or c's other parts. a = 0x80ff0102, b =
