@@ -152,14 +152,17 @@ def blocks_of(model):
     """What stays whole and what lies between, in the model's order, each with the bytes of its parameters; of a shared one the first has them."""
     whole, found, seen = parts_that_stay_whole(model), [], set()
 
+    def bytes_of(tensors):
+        fresh = {id(each): each.nbytes for each in tensors if id(each) not in seen}
+        seen.update(fresh)
+        return sum(fresh.values())
+
     def enter(part, path):
-        own = [part.named_parameters()] if part is not model and is_layer(part, whole) else [part.named_parameters(recurse=False), part.named_buffers(recurse=False)]
-        if len(own) == 1:
-            fresh = [each for _, each in own[0] if id(each) not in seen]
-            seen.update(map(id, fresh))
-            found.append((path, sum(each.nbytes for each in fresh)))
+        if part is not model and is_layer(part, whole):
+            found.append((path, bytes_of(part.parameters())))
             return
-        found.extend((f"{path}.{name}".lstrip("."), each.nbytes) for each_kind in own for name, each in each_kind)
+        between = [*part.named_parameters(recurse=False), *part.named_buffers(recurse=False)]
+        found.extend((f"{path}.{name}".lstrip("."), bytes_of([each])) for name, each in between)
         for name, child in part.named_children():
             enter(child, f"{path}.{name}".lstrip("."))
 
