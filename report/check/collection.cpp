@@ -391,6 +391,10 @@ void Collection::read(const std::filesystem::path& log) {
             if (const auto process = reading.process(record)) reading.placement[*process].take(record);
             return;
           }
+          if (kind == "memory" || kind == "out_of_memory") {
+            if (const auto process = reading.process(record)) processes_[*process].memory.take(record);
+            return;
+          }
           if (kind != "end") return;
           if (const auto process = reading.process(record)) {
             processes_[*process].ended = true;

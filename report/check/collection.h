@@ -18,6 +18,7 @@
 #include "report/check/placement.h"
 #include "report/check/repository.h"
 #include "report/log/suppressions.h"
+#include "report/placement/memory_use.h"
 #include "report/record/finding_line.h"
 #include "report/record/json_access.h"
 
@@ -37,6 +38,7 @@ struct Process {
   int64_t pid = 0;
   bool ended = false;
   uint64_t dropped = 0;  // findings that max_findings kept out of the log
+  MemoryUse memory;      // of its devices
 
   std::string_view host() const { return string(record, "host"); }
   // "rank 3 (gpu-07, pid 4711)", "pid 4711"

@@ -76,6 +76,22 @@ std::string left_out(const Result& result) {
 
 }  // namespace
 
+namespace {
+
+constexpr size_t kShownMemory = 64;  // records
+
+// What the processes say of their devices' memory: visit(process, record).
+template <class Visit>
+void for_each_memory(const Collection& logs, const Visit& visit) {
+  size_t shown = 0;
+  for (const Process& process : logs.processes())
+    for (const std::vector<Json>* all : {&process.memory.devices(), &process.memory.ends()})
+      for (const Json& record : *all)
+        if (++shown <= kShownMemory) visit(process, record);
+}
+
+}  // namespace
+
 void check_html(const Result& result, const std::function<void(std::string_view)>& write) {
   const Json process = merged_process(result.logs);
   write(html_head(process));
@@ -106,6 +122,10 @@ void check_html(const Result& result, const std::function<void(std::string_view)
                                  {"tally", result.judged.tally()},
                                  {"exit", result.judged.exit_code()},
                                  {"moved", moved_json(result)}})));
+  for_each_memory(result.logs, [&](const Process& of, Json record) {
+    record["process"] = of.name();
+    write(html_memory(of.record, record));
+  });
   if (result.logs.unfinished().empty())
     write(html_record(json_line({{"record", "end"}, {"findings", findings}, {"dropped", 0}})));
 }
@@ -159,6 +179,12 @@ std::string merged_text(const Result& result, bool colour) {
     out += fmt::format("  {:>8}  {:>12}  {}\n", size(sites[index].second.bytes), copies(sites[index].second.copies),
                        shortened(printable(sites[index].first), 160) + owners(sites[index].second, logs));
   if (sites.size() > kShownCallSites) out += fmt::format("  and {} more call sites\n", sites.size() - kShownCallSites);
+  std::string memory;
+  for_each_memory(logs, [&](const Process& of, const Json& record) {
+    memory += fmt::format("  {:<8}  {}: {}\n", printable(shortened(string(record, "device"), 20)), of.name(),
+                          memory_words(of.record, record));
+  });
+  if (!memory.empty()) out += "Memory of devices at the most:\n" + memory;
   out += facts(logs, process_text);
   out += fmt::format("{} different finding{} in {} logs of {} process{}\n", result.judged.faults.size(),
                      result.judged.faults.size() == 1 ? "" : "s", logs.logs(), logs.processes().size(),
@@ -183,6 +209,12 @@ std::string merged_markdown(const Result& result) {
     out += fmt::format("| {} | {} | {} |\n", size(sites[index].second.bytes), sites[index].second.copies,
                        markdown_cell(markdown_code(shortened(printable(sites[index].first), 160)) +
                                      owners(sites[index].second, logs)));
+  std::string memory;
+  for_each_memory(logs, [&](const Process& of, const Json& record) {
+    memory += fmt::format("| {} | {} | {} |\n", markdown_cell(markdown_code(shortened(string(record, "device"), 20))),
+                          markdown_cell(markdown_code(of.name())), markdown_cell(memory_words(of.record, record)));
+  });
+  if (!memory.empty()) out += "\n### Memory of devices at the most\n\n| device | process | |\n|---|---|---|\n" + memory;
   return out + facts(logs, process_markdown);
 }
 

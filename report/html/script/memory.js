@@ -47,11 +47,14 @@ function drawCourses(records) {
   return [make("h3", null, "Memory over time"), picture, make("p", { className: "quiet" }, "Bytes in tensors; the thin line is what PyTorch held of the device. A point is the most of equally many allocations and releases.")];
 }
 
+// Of several processes' devices each with its process.
+const ofProcess = (record) => [...deviceName(string(record.device)), string(record.process) && make("small", null, ` ${string(record.process)}`)];
+
 function drawMemory() {
   const peaks = [...log.memory.values()].slice(0, MEMORY.rows);
   if (!peaks.length && !log.outOfMemory.length) return null;
   const key = make("p", { className: "parts quiet" }, [...PARTS, "fragmentation"].map((name, at) => make("span", { className: at < PARTS.length ? `part-${at}` : "part-held" }, name)));
-  const ends = log.outOfMemory.map((record) => [deviceName(string(record.device)), make("b", { className: "bad" }, string(object(record.shown).words))]);
+  const ends = log.outOfMemory.map((record) => [ofProcess(record), make("b", { className: "bad" }, string(object(record.shown).words))]);
   return section("Memory of devices at the most", ends.length > 0 && table("memory ends", ["Device", "Out of memory"], ends, "Where memory was not enough"),
-    ...(peaks.length > 0 ? [key, table("memory", ["Device", "At the most"], peaks.map((record) => [deviceName(string(record.device)), drawPeak(record)]), "Memory of devices at the most"), ...(drawCourses(peaks) || [])] : []));
+    ...(peaks.length > 0 ? [key, table("memory", ["Device", "At the most"], peaks.map((record) => [ofProcess(record), drawPeak(record)]), "Memory of devices at the most"), ...(drawCourses(peaks) || [])] : []));
 }

@@ -27,7 +27,7 @@ function readRecords() {
     else if (record.record === "count") countAgain(record);
     else if (record.record === "traffic") moreTraffic(record);
     else if (record.record === "placement") log.models.set(record.id, record);
-    else if (record.record === "memory") log.memory.set(record.device, record);
+    else if (record.record === "memory") log.memory.set(`${string(record.process)} ${record.device}`, record);
     else if (record.record === "out_of_memory") log.outOfMemory.push(record);
     else if (record.record === "check") log.check = record;
     else if (record.record === "left_out") log.leftOut = record;

@@ -196,6 +196,14 @@ def test_addresses_that_there_are_not(tmp_path):
     assert "8 simulated devices of 40.0 GiB need 512 GiB of addresses (not of memory), and `ulimit -v` allows the process 64.0 GiB" in outcome.err
 
 
+def test_addresses_that_are_enough(tmp_path):
+    """80 GiB of devices under a limit of 400 GiB of addresses, on a host that has less."""
+    (tmp_path / "program.py").write_text("import torch; x = [torch.ones(15 << 30, dtype=torch.uint8, device=f'cuda:{i}') for i in range(4)]; print(torch.cuda.memory_allocated(3) >> 30)")
+    program = f"ulimit -v {400 << 20}; exec {DEVTRACE} rehearse --gpus 4 --memory 20GiB --values small -- {sys.executable} program.py"
+    outcome = execute(["sh", "-c", program], tmp_path, environment(None))
+    assert (outcome.code, outcome.out) == (0, "15\n"), outcome.err
+
+
 SCATTERED = """
 import torch
 kept = [torch.empty(8 << 20, dtype=torch.uint8, device="cuda:0") for _ in range(8)]

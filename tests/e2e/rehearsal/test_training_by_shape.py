@@ -1,6 +1,7 @@
 """Training by shapes alone: its peak by rank is what arithmetic says. `make large` has the whole of a 7B (tests/large/test_large_training.py)."""
 
 import json
+import subprocess
 import sys
 
 from conftest import DEVTRACE, TOP, environment, execute
@@ -38,6 +39,17 @@ def test_fsdp2(tmp_path):
         assert least * 0.99 < peaks["backward"] < least + ACTIVATIONS
         assert each["host_MiB"] < 2048
     assert found[0]["peaks"] == found[1]["peaks"]
+    # The logs say the same, and what it was for: of each rank's peak in the backward pass.
+    records = sorted((record for record in outcome.records if record["record"] == "memory"), key=lambda each: each["device"])
+    assert [record["device"] for record in records] == ["cuda:0", "cuda:1"]
+    for record, each in zip(records, found):
+        assert record["peak"] == max(each["peaks"].values())
+        assert shard < record["weights"] < shard * 1.02 and 2 * shard < record["optimizer"] < 2 * shard * 1.02
+        assert LAYER / ranks < record["gradients"] < 1.02 * layers * LAYER / ranks
+        assert sum(record[name] for name in ("weights", "gradients", "optimizer", "caches", "other")) == record["peak"]
+    text = subprocess.run([DEVTRACE, "report", "--format", "text", tmp_path], capture_output=True, text=True, check=True).stdout
+    lines = [line for line in text.splitlines() if "activations and other" in line]
+    assert len(lines) == 2 and all(f"  cuda:{rank}    rank {rank} (" in line for rank, line in enumerate(sorted(lines))), text
 
 
 def test_ddp(tmp_path):
