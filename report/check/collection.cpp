@@ -166,7 +166,7 @@ void Collection::begin(Reading& reading, Json&& record) {
   }
   reading.latest = processes_.size();
   reading.by_pid[pid] = processes_.size();
-  processes_.push_back({slim(std::move(record), processes_.size()), reading.log, pid, false, 0});
+  processes_.push_back({slim(std::move(record), processes_.size()), reading.log, pid, false, 0, {}});
 }
 
 void Collection::locate(Fault& fault, const Json& process, const Json& record) {
