@@ -111,6 +111,8 @@ std::optional<Fix> move_where_constructed(const Evidence& evidence);
 
 // A model of which a part was left on the CPU, moved where it is called: `self.net.to(self.device)(x)`.
 std::optional<Fix> move_where_called(const Evidence& evidence);
+// … the model that has this state, where that frame's line calls it, with what the line has for a device.
+std::optional<Fix> move_model_at(const Evidence& evidence, size_t frame, const Operand& state, const Operand& other);
 // The part itself, where the innermost line calls it that has words for it: `self.head.to(x.device)(x)`. Or a library's
 // module that has nothing registered, as a metric.
 std::optional<Fix> move_part_where_called(const Evidence& evidence);

@@ -65,16 +65,30 @@ std::optional<Fix> move_called(const Evidence& evidence, size_t frame, const Ope
   const Frame& line = evidence.stack[frame];
   const bool is_call = frame > 0 && evidence.stack[frame - 1].function.ends_with("_call_impl");
   std::optional<Fix> fix;
-  each_named_there(other, other.device, frame, [&](const Operand& given) {
-    const std::string_view name = given.name_in(frame);
+  const auto try_beside = [&](std::string_view name) {
     const auto callee = fix ? std::nullopt : callee_of(line.source, name);
     if (!callee) return;
     const std::string_view module = is_call ? *callee : std::string_view(*callee).substr(0, callee->rfind('.'));
     if (!is_reference(module) || (!only.empty() && module != only)) return;
     if (auto code = moved_in_call(line.source, *callee, module, fmt::format("{}.device", name)))
       fix = line_fix(line, std::move(*code));
-  });
+  };
+  each_named_there(other, other.device, frame, [&](const Operand& given) { try_beside(given.name_in(frame)); });
+  // What it is given is an expression, `kernel(x[:1], x)`, of what lies there.
+  constexpr std::string_view kDevice = ".device";
+  for (const finding::FrameExpression& each : evidence.refusal.expressions)
+    if (!fix && each.frame == frame && each.device == other.device && each.expression.ends_with(kDevice))
+      try_beside(std::string_view(each.expression).substr(0, each.expression.size() - kDevice.size()));
   return fix;
+}
+
+std::optional<Fix> move_model_at(const Evidence& evidence, size_t frame, const Operand& state, const Operand& other) {
+  const Frame& line = evidence.stack[frame];
+  const std::string_view model = module_in(frame, state);
+  const std::string_view device = expression_of(evidence, frame, other.device);
+  if (model.empty() || !line.project) return std::nullopt;
+  auto code = moved_in_call(line.source, model, model, device);
+  return code ? std::optional(repair_of(line, std::move(*code))) : std::nullopt;
 }
 
 std::optional<Fix> move_where_called(const Evidence& evidence) {
@@ -82,13 +96,7 @@ std::optional<Fix> move_where_called(const Evidence& evidence) {
   const auto pair = evidence.pair(
       [](const Operand& it) { return it.is_state() && it.on_cpu() && it.root_devices.size() > 1 && it.hook.empty(); },
       [](const Operand& other) { return !other.on_cpu(); });
-  if (!caller || !pair || !evidence.stack[*caller].project) return std::nullopt;
-  const Frame& line = evidence.stack[*caller];
-  const std::string_view model = module_in(*caller, *pair.it);
-  const std::string_view device = expression_of(evidence, *caller, pair.other->device);
-  if (model.empty()) return std::nullopt;
-  auto code = moved_in_call(line.source, model, model, device);
-  return code ? std::optional(repair_of(line, std::move(*code))) : std::nullopt;
+  return caller && pair ? move_model_at(evidence, *caller, *pair.it, *pair.other) : std::nullopt;
 }
 
 std::optional<Fix> move_part_where_called(const Evidence& evidence) {

@@ -235,6 +235,25 @@ static std::optional<Cause> made_with_a_call(const Evidence& evidence, size_t ow
   return cause;
 }
 
+// By a method, or a property, of a running module that lies on the CPU as a whole: what it has was never moved.
+static std::optional<Cause> computed_by_a_module_left(const Evidence& evidence, const Operand& it,
+                                                      const Operand& other) {
+  const Frame& made = *it.created.line();
+  for (const finding::RunningModule& module : evidence.refusal.modules) {
+    if (module.devices.size() != 1 || module.devices[0] != it.device || !made.function.starts_with(module.type + "."))
+      continue;
+    size_t caller = module.frame + 1;
+    while (caller < evidence.stack.size() && !evidence.stack[caller].project) ++caller;
+    if (caller == evidence.stack.size()) return std::nullopt;
+    auto fix = repairing(move_called(evidence, caller, other, {}));
+    return Cause{"module-split-or-hook-missing", Confidence::low,
+                 fmt::format("{} was computed by {} of a module that lies on the CPU as a whole, and was given {}.",
+                             with_place(it), made.function, with_place(other)),
+                 fix ? std::move(fix) : std::optional(repair_of(evidence.stack[caller], {}))};
+  }
+  return std::nullopt;
+}
+
 std::optional<Cause> made_by_a_call_without_tensors(const Evidence& evidence) {
   const auto own = innermost_project(evidence.stack);
   if (!own || evidence.stack[*own].function == "<module>") return std::nullopt;
@@ -250,6 +269,7 @@ std::optional<Cause> made_by_a_call_without_tensors(const Evidence& evidence) {
   const auto pair = evidence.pair(made, [](const Operand& other) { return !other.on_cpu(); });
   if (!pair) return std::nullopt;
   const Frame& line = *pair.it->created.line();
+  if (auto cause = computed_by_a_module_left(evidence, *pair.it, *pair.other)) return cause;
   return Cause{"created-without-device", Confidence::low,
                fmt::format("{} was computed on the CPU by {}, which was called here and given no tensor that lies "
                            "there: what that computes with was made without a device. It meets {}.",

@@ -16,7 +16,8 @@ static std::optional<Cause> made_beside(const Evidence& evidence, const Operand&
       !line->same_function(evidence.stack[*frame]) || !makes_tensor(line->source) ||
       line->source.find("cpu") != line->source.npos)
     return std::nullopt;
-  Cause cause{"created-without-device", Confidence::medium,
+  Cause cause{keyword_argument(line->source, "device") ? "input-not-moved" : "created-without-device",
+              Confidence::medium,
               fmt::format("{} was made by {} for another device than that of {}, which it meets.", with_place(it),
                           at(line), with_place(other)),
               std::nullopt};

@@ -379,6 +379,26 @@ std::optional<Cause> outside_of_hooks(const Evidence& evidence) {
       use_site(evidence)};
 }
 
+// `torch.save(model.cpu().state_dict(), path)`: a module goes to the CPU itself, and stays there.
+std::optional<Cause> saved_on_the_way(const Evidence& evidence) {
+  const auto saved = [](const Operand& it) -> const Frame* {
+    const Frame* const line = it.moved.line();
+    const bool goes = line && line->project && it.is_state() && it.on_cpu();
+    return goes && line->source.find(".cpu().state_dict()") != std::string::npos ? line : nullptr;
+  };
+  const auto pair = evidence.pair([&](const Operand& it) { return saved(it) != nullptr; },
+                                  [](const Operand& other) { return !other.on_cpu(); });
+  if (!pair || pair.it->moved.from != pair.other->device) return std::nullopt;
+  const Frame& line = *saved(*pair.it);
+  std::string code = dedented(line.source);
+  constexpr std::string_view kMove = ".cpu()";
+  for (size_t at; (at = code.find(".cpu().state_dict()")) != std::string::npos;) code.erase(at, kMove.size());
+  return Cause{kCategory, Confidence::high,
+               fmt::format("{} was on {} until {} saved it: a module's .cpu() moves the module itself. It meets {}.",
+                           pair.it->name, pair.it->moved.from, at(&line), with_place(*pair.other)),
+               repair_of(line, std::move(code))};
+}
+
 // An object that is no module holds several: .to() of one of them does not reach the others.
 std::optional<Cause> parts_of_no_module(const Evidence& evidence) {
   const auto other_part = [](const Operand& state, std::string_view device) {
@@ -422,6 +442,8 @@ std::optional<Cause> parts_of_no_module(const Evidence& evidence) {
       break;
     }
   }
+  if (const auto caller = evidence.caller_of_model(); !cause.fix && caller && pair.it->on_cpu())
+    if ((cause.fix = move_model_at(evidence, *caller, *pair.it, *pair.other))) cause.fix->repairs = Repairs::line;
   if (!cause.fix) cause.fix = use_site(evidence);
   return cause;
 }
@@ -533,6 +555,7 @@ std::optional<Cause> module_split(const Evidence& evidence) {
   if (auto cause = two_parts(evidence)) return cause;
   if (auto cause = taken_from_its_hook(evidence)) return cause;
   if (auto cause = passed_between_parts(evidence)) return cause;
+  if (auto cause = saved_on_the_way(evidence)) return cause;
   if (auto cause = parts_of_no_module(evidence)) return cause;
   if (auto cause = kept_on_one_device(evidence)) return cause;
   if (auto cause = made_elsewhere_by_the_model(evidence)) return cause;

@@ -90,12 +90,24 @@ std::optional<Fix> move_the_owner(const Evidence& evidence, const Operand::Hidde
   return evidence.stack[*caller].project ? repairing(move_called(evidence, *caller, other, owner.name)) : std::nullopt;
 }
 
+// A constructor that is told its device puts its tensors there itself, and nobody moves the module afterwards.
+std::optional<Fix> make_where_told(const Frame& made, const Operand& it, const Operand& other) {
+  for (const finding::Step& step : it.lineage) {
+    const std::string_view device = expression_of(step, other.device);
+    if (step.what != "made" || !step.line.same_line(made) || !is_identifier(device)) continue;
+    if (auto code = give_device(made.source, device)) return repair_of(made, std::move(*code));
+  }
+  return std::nullopt;
+}
+
 std::optional<Fix> fix_of_hidden(const Evidence& evidence, const Operand::Hidden& hidden, const Operand& it,
                                  const Operand& other) {
   const Frame* made = it.created.line();
   const bool direct = hidden.module + 1 == hidden.chain->holders.size();
-  if (direct && made && made->project && made->function.ends_with("__init__") && !it.moved.known())
+  if (direct && made && made->project && made->function.ends_with("__init__") && !it.moved.known()) {
+    if (auto fix = make_where_told(*made, it, other)) return fix;
     if (auto fix = register_buffer(*made, it)) return fix;
+  }
   if (direct)
     if (auto fix = keep_the_parameter(it)) return fix;
   if (direct)

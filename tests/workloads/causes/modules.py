@@ -416,3 +416,44 @@ class Ensemble:
             outs.append(member(x.to(place)).softmax(-1))
         return torch.stack(outs).mean(0)
 Ensemble([nn.Linear(4, 3).to("cuda:0"), nn.Linear(4, 3).to("cuda:1")]).predict(torch.ones(2, 4))
+
+# === saved from the CPU, and left there
+# category: module-split-or-hook-missing
+# confidence: high
+# repairs: cause
+# says: a module's .cpu() moves the module itself
+# fix: states.append(self.delta.state_dict())
+class Learner:
+    def __init__(self, delta):
+        self.delta, self.states = delta, []
+    def save(self):
+        states = self.states
+        states.append(self.delta.cpu().state_dict())
+    def learn(self, x):
+        for _ in range(2):
+            loss = self.delta(x).sum()
+            self.save()
+        return loss
+Learner(nn.Linear(3, 2).to("cuda:0")).learn(torch.ones(2, 3, device="cuda:0"))
+
+# === a teacher that its trainer has not moved
+# category: module-split-or-hook-missing
+# confidence: medium
+# repairs: line
+# fix: taught = self.teacher.to(inputs["ids"].device)(**inputs)
+class Classifier(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(5, 3)
+    def forward(self, ids):
+        return self.embed(ids).mean(1)
+class Trainer:
+    def __init__(self, model, teacher, device):
+        self.model, self.teacher, self.device = model.to(device), teacher.eval(), device
+    def loss(self, batch):
+        inputs = {name: values.to(self.device) for name, values in batch.items()}
+        learned = self.model(**inputs)
+        taught = self.teacher(**inputs)
+        return (learned - taught).square().mean()
+trainer = Trainer(Classifier(), Classifier(), "cuda:0")
+trainer.loss({"ids": torch.tensor([[1, 2], [3, 4]])})

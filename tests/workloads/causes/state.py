@@ -513,3 +513,22 @@ class KMeans:
         return torch.cdist(x, self.centers).argmin(1)
 kmeans = KMeans().fit(torch.ones(6, 3, device="cuda:0"))
 kmeans.assign(torch.ones(2, 3, device="cuda:0"))
+
+# === begun in a constructor that is told its device
+# category: state-not-registered
+# confidence: medium
+# repairs: cause
+# fix: self.baseline = torch.full((1,), -1.0, device=device)
+class Actor(nn.Module):
+    def __init__(self, device):
+        super().__init__()
+        self.body = nn.Linear(3, 2).to(device)
+        self.baseline = torch.full((1,), -1.0)
+    def update(self, reward):
+        mean = reward.mean()
+        self.baseline = 0.9 * self.baseline + 0.1 * mean
+        return self.baseline
+def search(device):
+    actor = Actor(device)
+    return actor.update(torch.ones(4).to(device))
+search(torch.device("cuda:0"))
