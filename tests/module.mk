@@ -127,9 +127,11 @@ PYTHONS ?= 3.14 3.15 3.13t 3.14t 3.15t
 pythons: | setup-packages
 	scripts/get/pythons $(PYTHONS) || echo "pythons: not all could be had; the tests of the others are skipped"
 
+# A fifth of its time a test waits for what it has started: one worker more than processors.
+WORKERS ?= $(shell expr $$(nproc) + 1)
 # Tests that share a program that ran once stay with one worker; the order is of tests/helpers/schedule.py.
 e2e: all $(E2E_PROGRAMS) nvcc ## whole programs; K=fork some of them, TESTS=tests/e2e/report a folder or a file; SLOW=1 also those for the nightly run; COSTS=1 writes down what each takes
-	DEVTRACE_TEST_GPU=simulated $(PYTEST) -n logical --dist loadgroup --no-loadscope-reorder $(if $(SLOW),--slow) $(if $(COSTS),--write-costs) $(if $(K),-k '$(K)') $(TESTS)
+	DEVTRACE_TEST_GPU=simulated $(PYTEST) -n $(WORKERS) --dist loadgroup --no-loadscope-reorder $(if $(SLOW),--slow) $(if $(COSTS),--write-costs) $(if $(K),-k '$(K)') $(TESTS)
 
 # What a fresh machine skips: other Pythons (Debian's later ones, free-threaded ones from their source), one of them with PyTorch, CUDA 12.
 test-all: ## `make test` with every Python and CUDA 12, which it fetches: some gigabytes, and an hour to build

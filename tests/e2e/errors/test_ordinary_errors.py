@@ -51,7 +51,8 @@ def test_errors_make_no_finding(rehearse):
     outcome = rehearse(source)
     assert (outcome.code, outcome.out) == (0, ""), outcome.err
     assert [finding["message"] for finding in outcome.findings] == []
-    assert "devtrace" not in outcome.err
+    # One of them is an out-of-memory, of which a rehearsal says the device in any case.
+    assert [line for line in outcome.err.splitlines() if "devtrace" in line and not line.startswith("devtrace: memory of cuda:1: ")] == []
 
 
 def test_allowed_mixtures_make_no_finding(rehearse):
