@@ -116,6 +116,8 @@ std::optional<Fix> move_model_at(const Evidence& evidence, size_t frame, const O
 // The part itself, where the innermost line calls it that has words for it: `self.head.to(x.device)(x)`. Or a library's
 // module that has nothing registered, as a metric.
 std::optional<Fix> move_part_where_called(const Evidence& evidence);
+// The program's line that calls a method of the running module: what runs between is a library's.
+std::optional<size_t> caller_of(const Evidence& evidence, const finding::RunningModule& module);
 // The module that a line of the program's calls with something of `other`'s device, where no name leads from there to
 // what it keeps: `iou.to(target.device)(answer, target)`. `only`: of that name; empty: of any.
 std::optional<Fix> move_called(const Evidence& evidence, size_t frame, const Operand& other, std::string_view only);

@@ -12,13 +12,6 @@
 namespace devtrace::report::verdict {
 namespace {
 
-// The line that calls a method of the running module: what runs between is a library's.
-std::optional<size_t> caller_of(const Evidence& evidence, const finding::RunningModule& module) {
-  for (size_t frame = module.frame + 1; frame < evidence.stack.size(); ++frame)
-    if (evidence.stack[frame].project) return frame;
-  return std::nullopt;
-}
-
 // What that frame names of all that is on the device, and of what it was computed from.
 template <typename Visit>
 void each_named_there(const Operand& it, std::string_view device, size_t frame, const Visit& visit) {
@@ -61,24 +54,25 @@ bool is_attribute_of(const Operand& it, const finding::RunningModule& module) {
 
 }  // namespace
 
+std::optional<size_t> caller_of(const Evidence& evidence, const finding::RunningModule& module) {
+  for (size_t frame = module.frame + 1; frame < evidence.stack.size(); ++frame)
+    if (evidence.stack[frame].project) return frame;
+  return std::nullopt;
+}
+
 std::optional<Fix> move_called(const Evidence& evidence, size_t frame, const Operand& other, std::string_view only) {
   const Frame& line = evidence.stack[frame];
   const bool is_call = frame > 0 && evidence.stack[frame - 1].function.ends_with("_call_impl");
   std::optional<Fix> fix;
-  const auto try_beside = [&](std::string_view name) {
+  each_named_there(other, other.device, frame, [&](const Operand& given) {
+    const std::string_view name = given.name_in(frame);
     const auto callee = fix ? std::nullopt : callee_of(line.source, name);
     if (!callee) return;
     const std::string_view module = is_call ? *callee : std::string_view(*callee).substr(0, callee->rfind('.'));
     if (!is_reference(module) || (!only.empty() && module != only)) return;
     if (auto code = moved_in_call(line.source, *callee, module, fmt::format("{}.device", name)))
       fix = line_fix(line, std::move(*code));
-  };
-  each_named_there(other, other.device, frame, [&](const Operand& given) { try_beside(given.name_in(frame)); });
-  // What it is given is an expression, `kernel(x[:1], x)`, of what lies there.
-  constexpr std::string_view kDevice = ".device";
-  for (const finding::FrameExpression& each : evidence.refusal.expressions)
-    if (!fix && each.frame == frame && each.device == other.device && each.expression.ends_with(kDevice))
-      try_beside(std::string_view(each.expression).substr(0, each.expression.size() - kDevice.size()));
+  });
   return fix;
 }
 

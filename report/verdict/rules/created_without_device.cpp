@@ -242,14 +242,13 @@ static std::optional<Cause> computed_by_a_module_left(const Evidence& evidence, 
   for (const finding::RunningModule& module : evidence.refusal.modules) {
     if (module.devices.size() != 1 || module.devices[0] != it.device || !made.function.starts_with(module.type + "."))
       continue;
-    size_t caller = module.frame + 1;
-    while (caller < evidence.stack.size() && !evidence.stack[caller].project) ++caller;
-    if (caller == evidence.stack.size()) return std::nullopt;
-    auto fix = repairing(move_called(evidence, caller, other, {}));
+    const auto caller = caller_of(evidence, module);
+    if (!caller) return std::nullopt;
+    auto fix = repairing(move_called(evidence, *caller, other, {}));
     return Cause{"module-split-or-hook-missing", Confidence::low,
                  fmt::format("{} was computed by {} of a module that lies on the CPU as a whole, and was given {}.",
                              with_place(it), made.function, with_place(other)),
-                 fix ? std::move(fix) : std::optional(repair_of(evidence.stack[caller], {}))};
+                 fix ? std::move(fix) : std::optional(repair_of(evidence.stack[*caller], {}))};
   }
   return std::nullopt;
 }

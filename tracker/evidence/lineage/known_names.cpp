@@ -118,11 +118,10 @@ void KnownNames::add_devices_of_self(const stacks::PythonFrame& made, const Func
   };
   const Ref attributes = python::instance_dict(api_, self.get());
   const auto expression_of = [&](PyObject* key) { return function.parameters[0] + "." + python::text(api_, key); };
-  if (const Ref parts = attributes ? python::entry(api_, attributes.get(), "_modules") : Ref();
-      parts && python::shape_of(api_, parts.get()) == python::Shape::dict)
-    for (python::DictEntries each(api_, parts.get()); each.next();)
-      if (torch_.is_module(each.value()) && named_before(expression_of(each.key())))
-        add_candidates({expression_of(each.key()), Ref::borrowed(api_, each.value())}, out);
+  const Ref children = child_table(self.get());
+  for (python::DictEntries each(api_, children.get()); each.next();)
+    if (torch_.is_module(each.value()) && named_before(expression_of(each.key())))
+      add_candidates({expression_of(each.key()), Ref::borrowed(api_, each.value())}, out);
   for (python::DictEntries each(api_, attributes.get()); each.next();) {
     const std::string name = python::text(api_, each.key());
     const std::string expression = expression_of(each.key());
@@ -445,12 +444,15 @@ PyObject* KnownNames::first_parameter(PyObject* module) const {
   return first && !torch_.is_opaque(first) ? first : nullptr;
 }
 
+Ref KnownNames::child_table(PyObject* object) const {
+  Ref children = module_table(api_, object, kChildTable);
+  return children && python::shape_of(api_, children.get()) == python::Shape::dict ? std::move(children) : Ref();
+}
+
 // `next(model.decode.parameters()).device`, of a part that lies on one device.
 void KnownNames::add_parts(const std::string& name, PyObject* module, int rank, std::vector<Candidate>& out) const {
-  const Ref attributes = python::instance_dict(api_, module);
-  const Ref parts = attributes ? python::entry(api_, attributes.get(), "_modules") : Ref();
-  if (!parts || python::shape_of(api_, parts.get()) != python::Shape::dict) return;
-  for (python::DictEntries each(api_, parts.get()); each.next();) {
+  const Ref children = child_table(module);
+  for (python::DictEntries each(api_, children.get()); each.next();) {
     const std::string part = python::text(api_, each.key());
     if (!torch_.is_module(each.value()) || !is_dotted_name(part) || holders_.devices_of(each.value()).size() != 1)
       continue;

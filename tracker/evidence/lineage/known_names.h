@@ -70,6 +70,7 @@ class KnownNames {
   void add_candidates(const Known& known, std::vector<Candidate>& out) const;
   void add_module(const Known& known, std::vector<Candidate>& out) const;
   PyObject* first_parameter(PyObject* module) const;  // borrowed; null: it has none whose memory can be asked for
+  python::Ref child_table(PyObject* object) const;    // of a module; empty where it is no dict
   void add_parts(const std::string& name, PyObject* module, int rank, std::vector<Candidate>& out) const;
   void add_optimizer(const Known& known, std::vector<Candidate>& out) const;
   void add_settings(const std::string& dict, PyObject* value, int rank, int depth, std::vector<Candidate>& out) const;
