@@ -174,10 +174,21 @@ std::string expression_or_number(const Evidence& evidence, const Frame& line, st
   return known.empty() ? in_quotes(device) : std::string(known);
 }
 
+// `kept["weight"].device` where the line says `kept[name]`, which is another key in the next round.
+static std::string with_the_lines_key(std::string_view line, std::string expression) {
+  const size_t bracket = expression.find("[\""), end = expression.find("\"]", bracket);
+  if (bracket == std::string::npos || end == std::string::npos) return expression;
+  const std::string_view container = std::string_view(expression).substr(0, bracket + 1);
+  const size_t at = line.find(container), close = line.find(']', at);
+  if (at == line.npos || close == line.npos) return expression;
+  const std::string_view key = line.substr(at + container.size(), close - at - container.size());
+  return is_identifier(key) ? expression.replace(bracket + 1, end + 1 - bracket - 1, key) : expression;
+}
+
 std::string device_expression(const Evidence& evidence, size_t frame, const Operand& target) {
   std::string device = device_of_target(evidence, frame, target);
   const std::string_view other = device.starts_with('"') ? expression_of(evidence, frame, target.device) : "";
-  return other.empty() ? device : std::string(other);
+  return with_the_lines_key(evidence.stack[frame].source, other.empty() ? std::move(device) : std::string(other));
 }
 
 bool names(const Fix& fix, const Operand& target) {

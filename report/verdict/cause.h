@@ -78,6 +78,9 @@ bool is_kept_and_written(const Evidence& evidence, size_t frame, const Operand& 
 // answer; with siblings.
 std::optional<Fix> move_where_named(const Evidence& evidence, const Operand& operand, const Operand& target);
 
+// What the frame has a name for: the operand, or the only one that an expression of the failing line was computed from.
+const Operand& named_in(const Operand& it, size_t frame);
+
 // In the line of that frame, which calls a model: what it is given, on the device of the model's `state`. Or the line
 // above that put it elsewhere, going there.
 std::optional<Fix> move_at_call(const Evidence& evidence, size_t caller, const Operand& input, const Operand& state);

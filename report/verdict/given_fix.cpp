@@ -46,8 +46,7 @@ static bool runs_whole_on(const Evidence& evidence, std::string_view device) {
   });
 }
 
-// What the frame has a name for: the operand, or the only one that an expression of the failing line was computed from.
-static const Operand& named_in(const Operand& it, size_t frame) {
+const Operand& named_in(const Operand& it, size_t frame) {
   const Operand& from = it.origin();
   const bool alone = from.name_in(frame).empty() && !from.expression.empty() && from.computed_from.size() == 1;
   return alone && from.computed_from[0].device == it.device ? from.computed_from[0] : from;

@@ -21,7 +21,7 @@ Operands sources_of(const Operand& it) {
 }
 
 bool current_by_name(const Operand& it) {
-  return it.device_from.says == "cuda";
+  return !it.on_cpu() && it.device_from.says == "cuda";
 }
 
 namespace {
@@ -35,24 +35,28 @@ std::optional<std::string> give_instead(std::string_view source, std::string_vie
   return once ? std::optional(dedented(spliced(source, {at, at + given.size()}, device))) : std::nullopt;
 }
 
-// `keys, values = f(x)` → `keys, values = (value.to(device) for value in f(x))`, where these are all operands or
-// siblings of one, on one device.
-std::optional<std::string> edit_of_unpacked(std::string_view source, const Operand& it, const Evidence& evidence,
-                                            std::string_view device) {
-  const std::vector<std::string> targets = unpacked_names(source);
-  const auto along = [&](const std::string& name) {
+// Are all of these names operands that lie where it lies, or siblings of it?
+bool all_lie_with(const Operand& it, const std::vector<std::string>& names, const Evidence& evidence) {
+  return std::all_of(names.begin(), names.end(), [&](const std::string& name) {
     const auto is = [&](const Operand& each) {
       return each.device == it.device &&
              std::any_of(each.names.begin(), each.names.end(), [&](const auto& own) { return own.name == name; });
     };
     return std::any_of(evidence.operands.begin(), evidence.operands.end(), is) ||
            std::any_of(it.siblings.begin(), it.siblings.end(), is);
-  };
+  });
+}
+
+// `keys, values = f(x)` → `keys, values = (value.to(device) for value in f(x))`, where these are all operands or
+// siblings of one, on one device.
+std::optional<std::string> edit_of_unpacked(std::string_view source, const Operand& it, const Evidence& evidence,
+                                            std::string_view device) {
+  const std::vector<std::string> targets = unpacked_names(source);
   const auto named = [&](const finding::Name& each) {
     return std::find(targets.begin(), targets.end(), each.name) != targets.end();
   };
   if (!it.on_cpu() || called_in_value(source).empty() || std::none_of(it.names.begin(), it.names.end(), named) ||
-      !std::all_of(targets.begin(), targets.end(), along) || binds(source, "value"))
+      !all_lie_with(it, targets, evidence) || binds(source, "value"))
     return std::nullopt;
   return replace_value(source, fmt::format("(value.to({}) for value in {})", device, value_in(source)));
 }
@@ -139,8 +143,11 @@ std::optional<std::string> edit_of_step(const Evidence& evidence, const finding:
   }
   if (step.what != "made" || it.moved.known() || says_device(source)) return std::nullopt;
   if (auto code = give_device(source, device)) return code;
-  // Of `x, y = torch.ones(3), torch.ones(3)` only one may be meant.
-  if (unpacked_names(source).empty())
+  // Of `x, y = torch.ones(3), torch.ones(3)` only one may be meant, where another function uses them.
+  const auto own = innermost_project(evidence.stack);
+  const auto targets = unpacked_names(source);
+  const bool here = own && evidence.stack[*own].same_function(step.line);
+  if (targets.empty() || (here && all_lie_with(it, targets, evidence)))
     if (auto code = give_device_to_all(source, device)) return code;
   return gives_new_tensor(source) ? move_value(source, device) : std::nullopt;
 }

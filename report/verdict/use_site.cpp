@@ -8,6 +8,7 @@
 #include "report/verdict/cause.h"
 #include "report/verdict/device_edits.h"
 #include "report/verdict/source_line.h"
+#include "report/verdict/statement_scan.h"
 
 namespace devtrace::report::verdict {
 namespace {
@@ -94,6 +95,27 @@ std::string_view device_of_assigned(const Evidence& evidence) {
     if (mention.frame == *own && mention.name == name) return mention.device;
   for (const Operand& operand : evidence.operands)
     if (operand.name_in(*own) == name) return operand.device;
+  return {};
+}
+
+// Of `self.norm(x + skip)` where that part of the running module lies. Empty: the line gives its result to no part, or
+// to one on several devices.
+std::string_view device_of_taker(const Evidence& evidence, const Operand& it, const Operand& other) {
+  const auto own = innermost_project(evidence.stack);
+  for (const finding::RunningModule& module : evidence.refusal.modules) {
+    if (!own || module.frame != *own) continue;
+    const std::string_view line = evidence.stack[*own].source;
+    const Scan scan(line);
+    for (const finding::Part& part : module.parts) {
+      const std::string call = fmt::format("self.{}(", part.name);
+      const size_t begin = line.find(call), open = begin + call.size() - 1;
+      const size_t close = begin == line.npos ? begin : closing(scan, line, open);
+      if (close == line.npos || part.devices.size() != 1) continue;
+      const std::string_view given = line.substr(open + 1, close - open - 1);
+      const auto within = [&](const Operand& each) { return reads(given, each.name_in(*own)) > 0; };
+      if (within(it) && within(other)) return part.devices[0];
+    }
+  }
   return {};
 }
 
@@ -195,7 +217,8 @@ bool stands_with_more(const Evidence& evidence, const Group& group) {
 int cost(const Evidence& evidence, const Group& group, const Operand& other) {
   const std::string& from = group[0]->device;
   int sum = stands_with_more(evidence, group) +
-            kFromItsPlace * ((evidence.own_device() == from) + (device_of_assigned(evidence) == from));
+            kFromItsPlace * ((evidence.own_device() == from) + (device_of_assigned(evidence) == from) +
+                             (device_of_taker(evidence, *group[0], other) == from));
   for (const Operand* operand : group)
     sum += std::find_if(std::begin(kCosts), std::end(kCosts), [&](const Cost& each) {
              return each.fits(evidence, *operand, other);
@@ -219,6 +242,31 @@ std::optional<std::pair<Group, Group>> sides(const Evidence& evidence) {
   if (first.empty() || second.empty()) return std::nullopt;
   if (cost(evidence, second, *first[0]) < cost(evidence, first, *second[0])) std::swap(first, second);
   return std::pair(std::move(first), std::move(second));
+}
+
+// `torch.stack([part.norm() for part in parts])`, whose elements have no names: each brought to where `target` is.
+std::optional<Fix> move_elements(const Evidence& evidence, const Operand& target) {
+  constexpr std::string_view kFor = " for ";
+  const auto own = innermost_project(evidence.stack);
+  const auto is_element = [&](const Operand& it) {
+    const Frame* const made = it.created.line();
+    // A comprehension is a function of its own before Python 3.12.
+    const Frame& here = evidence.stack[*own];
+    return it.names.empty() && it.expression.empty() && made && made->file == here.file && made->line == here.line;
+  };
+  if (!own || !std::all_of(evidence.operands.begin(), evidence.operands.end(), is_element)) return std::nullopt;
+  const Frame& line = evidence.stack[*own];
+  const size_t end = line.source.find(kFor);
+  const std::string_view device = expression_of(evidence, *own, target.device);
+  if (end == line.source.npos || line.source.find(kFor, end + 1) != line.source.npos || device.empty() ||
+      binds(line.source, device.substr(0, device.find_first_of(".(["))))
+    return std::nullopt;
+  const Scan scan(line.source);
+  size_t begin = end;
+  while (begin > 0 && scan.depth[begin - 1] >= scan.depth[end]) --begin;
+  const std::string_view element = std::string_view(line.source).substr(begin, end - begin);
+  const auto moved = move_expression(element, trimmed(element), device);
+  return moved ? std::optional(line_fix(line, dedented(spliced(line.source, {begin, end}, *moved)))) : std::nullopt;
 }
 
 }  // namespace
@@ -248,6 +296,7 @@ std::optional<Fix> use_site(const Evidence& evidence) {
     });
     if (!with_number && (device != "cpu" || shown)) with_number = std::move(fix);
   }
+  if (!with_number) return move_elements(evidence, evidence.operands.front());
   return with_number;
 }
 

@@ -53,6 +53,15 @@ std::optional<Cause> answered_from_memory(const Evidence& evidence) {
   const std::string where = at(placed.line());
   const size_t inner = kept.name.rfind('>');
   const std::string_view name = std::string_view(kept.name).substr(inner == kept.name.npos ? 0 : inner + 2);
+  // An object that was told its device has it there since it was constructed: what is given to it has to come there.
+  const bool told = in_a_constructor(placed.stack) && placed.line() && says_device(placed.line()->source);
+  const auto given = [](const Operand& it) { return it.role == "argument"; };
+  const auto& sources = pair.other->computed_from;
+  if (told && (given(*pair.other) || std::any_of(sources.begin(), sources.end(), given)))
+    return Cause{"input-not-moved", Confidence::low,
+                 fmt::format("{} keeps {} on {} since it was constructed for that device ({}), and was given {}.",
+                             producer.name, name, pair.it->device, where, with_place(*pair.other)),
+                 use_site(evidence)};
   return Cause{
       kCategory, Confidence::medium,
       fmt::format("{} keeps tensors on {} ({}{}{}), and its answer lies there, too: what was made for one device "
@@ -147,6 +156,12 @@ const Frame* given_by_an_earlier_call(const Evidence& evidence, const Operand& i
       !it.computed_from.empty())
     return nullptr;
   const Frame &here = evidence.stack[*own], &computed = *other.created.line();
+  // What the running function was given has been put there for this call.
+  const Event* const placed = other.placed();
+  const auto target = it.created.line() ? assigned_name(it.created.line()->source) : std::nullopt;
+  const bool given_now = target && !is_identifier(*target) && other.role == "argument" &&
+                         !other.name_in(*own).empty() && placed->time && it.created.time &&
+                         *placed->time > *it.created.time;
   for (const finding::Step& step : it.lineage) {
     const auto called = (step.what == "assigned" || step.what == "returned") && step.line.same_function(here)
                             ? called_in_value(step.line.source)
@@ -155,9 +170,9 @@ const Frame* given_by_an_earlier_call(const Evidence& evidence, const Operand& i
         !called.empty() && std::any_of(it.created.stack.begin(), it.created.stack.end(), [&](const Frame& each) {
           return each.function == called || each.function.ends_with("." + called);
         });
-    if (made_by_it && computed.same_function(here) && computed.line < step.line.line &&
-        evidence.made_under(other, *own))
-      return &step.line;
+    const bool computed_above =
+        computed.same_function(here) && computed.line < step.line.line && evidence.made_under(other, *own);
+    if (made_by_it && (computed_above || given_now)) return &step.line;
   }
   return nullptr;
 }
@@ -168,8 +183,8 @@ std::optional<Cause> given_from_an_earlier_call(const Evidence& evidence) {
       const Frame* const line = it.device == other.device ? nullptr : given_by_an_earlier_call(evidence, it, other);
       if (!line) continue;
       return Cause{kCategory, Confidence::medium,
-                   fmt::format("{} was made before {}, which an earlier line has computed: what {} calls has kept it "
-                               "from an earlier call, for another device.",
+                   fmt::format("{} was made before {} came to where it is: what {} calls has kept it from an earlier "
+                               "call, for another device.",
                                with_place(it), with_place(other), at(line)),
                    move_where_named(evidence, it, other)};
     }
@@ -226,6 +241,9 @@ std::optional<Cause> cached_state_elsewhere(const Evidence& evidence) {
   // caches, that caches of several steps or layers meet; of a plain variable it says little.
   const bool before = evidence.made_before_call(kept);
   const bool seen = older(kept, fresh) || (kept.on_cpu() && !fresh.on_cpu());
+  // Of two that objects were constructed with neither is what is computed now.
+  if (before && !both && in_a_constructor(kept.created.stack) && in_a_constructor(fresh.created.stack))
+    return std::nullopt;
   // Proven is only what is held from before the call, and older.
   Cause cause{kCategory, seen && before && is_held(kept) ? Confidence::high : Confidence::medium,
               sentence(kept, fresh, before) + skipped(evidence), std::nullopt};

@@ -28,14 +28,14 @@ bool is_of_no_module(const Operand& operand) {
 // functions, or of the model that it runs. Null otherwise.
 const Frame* line_without_device(const Evidence& evidence, const Operand& operand) {
   if (const Frame* line = made_in_failing_line(evidence, operand)) return line;
-  if ((operand.is_state() && !is_of_no_module(operand)) || operand.moved.known() || operand.created.stack.empty())
+  if ((operand.is_state() && !is_of_no_module(operand)) || operand.moved.known() || operand.created.stack.empty() ||
+      !operand.on_cpu())
     return nullptr;
   if (!evidence.frame_that_made(operand) && !evidence.made_inside_model(operand)) return nullptr;
   if (is_loaded_data(operand) || evidence.left_of_its_line(operand)) return nullptr;
   for (const Frame* frame : {&operand.created.stack.front(), operand.created.line()}) {
     if (!makes_tensor(frame->source) && !constructs_tensor(frame->source)) continue;
-    const bool said = says_device(frame->source) || (!operand.on_cpu() && hands_on_options(frame->source));
-    return said ? nullptr : frame;
+    return says_device(frame->source) ? nullptr : frame;
   }
   return nullptr;
 }
@@ -52,7 +52,10 @@ bool is_given_to_a_module(const Evidence& evidence, const Operand& it) {
 
 const finding::RunningModule* maker_of(const Evidence& evidence, const Operand& it) {
   const Frame* const made = it.created.line();
-  if (!made || !made->project || !it.on_cpu() || it.is_of_state() || it.moved.known() || it.role == "attribute" ||
+  // What the method gives may be a structure of tensors.
+  const auto structure = [](const Chain& chain) { return chain.holders.back().kind == "object"; };
+  const bool kept = it.role == "attribute" && std::none_of(it.held_by.begin(), it.held_by.end(), structure);
+  if (!made || !made->project || !it.on_cpu() || it.is_of_state() || it.moved.known() || kept ||
       !makes_tensor(made->source) || says_device(made->source) || made->function.ends_with(".__init__"))
     return nullptr;
   const auto& running = evidence.refusal.modules;

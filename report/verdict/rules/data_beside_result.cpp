@@ -38,19 +38,41 @@ static std::optional<Cause> made_beside(const Evidence& evidence, const Operand&
 }
 
 // A function that has ended made it of nothing, and had words for where it is wanted.
-static std::optional<Cause> made_in_sight(const Operand& it, const Operand& other) {
+static std::optional<Cause> made_in_sight(const Evidence& evidence, const Operand& it, const Operand& other) {
   const Operand& from = it.origin();
   const Frame* const line = from.created.line();
+  const auto running = [&](const Frame& frame) {
+    return frame.function != "<module>" && std::any_of(evidence.stack.begin(), evidence.stack.end(),
+                                                       [&](const Frame& each) { return each.same_function(frame); });
+  };
   if (!from.on_cpu() || from.moved.known() || is_loaded_data(from) || !line || !line->project ||
       line->function == "<module>" || !makes_tensor(line->source) || says_device(line->source))
     return std::nullopt;
   for (const finding::Step& step : from.lineage) {
-    const std::string_view device = step.what == "made" ? expression_of(step, other.device) : std::string_view();
+    // Its own line, or that of the function which has called it and still runs.
+    const bool known = step.what == "made" || (step.what == "returned" && running(step.line));
+    const std::string_view device = known ? expression_of(step, other.device) : std::string_view();
     if (device.empty()) continue;
     return Cause{"created-without-device", Confidence::medium,
                  fmt::format("{} was made on cpu because {} says no device, where {} is {}. It meets {}.", from.name,
                              at(line), device, other.device, with_place(other)),
-                 std::nullopt};
+                 use_site(evidence)};
+  }
+  return std::nullopt;
+}
+
+// The module whose code fails has parts on both devices: one has given the one, and the other did not come along.
+static std::optional<Cause> beside_a_split_module(const Evidence& evidence, const Operand& it, const Operand& other) {
+  const auto own = innermost_project(evidence.stack);
+  for (const finding::RunningModule& module : evidence.refusal.modules) {
+    const auto has = [&](const Operand& each) {
+      return std::find(module.devices.begin(), module.devices.end(), each.device) != module.devices.end();
+    };
+    if (module.frame != own || !has(it) || !has(other) || it.on_cpu() || other.on_cpu()) continue;
+    return Cause{"module-split-or-hook-missing", Confidence::low,
+                 fmt::format("{} has parts on {} and on {}: {} was computed on the one, and {} did not come along.",
+                             module.type, other.device, it.device, with_place(other), with_place(it)),
+                 use_site(evidence)};
   }
   return std::nullopt;
 }
@@ -65,22 +87,33 @@ static bool is_of_kept(const Evidence& evidence, const Operand& it) {
   return false;
 }
 
+// Two passes of one line: each worked where its own part of a model was.
+static std::optional<Cause> passes_of_one_line(const Evidence& evidence) {
+  const auto line_of = [](const Operand& it) {
+    const Frame* const made = it.created.line();
+    return !it.moved.known() && !it.on_cpu() && !it.is_of_state() && made && made->project ? made : nullptr;
+  };
+  for (const Operand& it : evidence.operands)
+    for (const Operand& other : evidence.operands) {
+      const Frame *const one = line_of(it), *const two = line_of(other);
+      const bool parts = evidence.has_state_on(it.device) && evidence.has_state_on(other.device);
+      if (it.device == other.device || !parts || !one || !two || !one->same_line(*two)) continue;
+      return Cause{"module-split-or-hook-missing", Confidence::low,
+                   fmt::format("{} made both {} and {}, which lie where it was computed each time.", at(one),
+                               with_place(it), with_place(other)),
+                   use_site(evidence)};
+    }
+  return std::nullopt;
+}
+
 std::optional<Cause> data_beside_result(const Evidence& evidence) {
+  if (auto cause = passes_of_one_line(evidence)) return cause;
   const auto computed = [](const Operand& it) { return it.came_from_a_module() || it.came_from_state(); };
   const auto beside = [&](const Operand& it) { return !computed(it) && it.placed() && !is_of_kept(evidence, it); };
   if (const auto pair = evidence.pair(beside, computed)) {
-    // Two passes of one line: each worked where its own module was.
-    const Frame *const one = pair.it->placed()->line(), *const two = pair.other->created.line();
-    if (one && two && !pair.it->moved.known() && !pair.it->on_cpu() && one->project && one->same_line(*two))
-      return Cause{"module-split-or-hook-missing", Confidence::low,
-                   fmt::format("{} made both {} and {}, which lie where it was computed each time.", at(one),
-                               with_place(*pair.it), with_place(*pair.other)),
-                   use_site(evidence)};
+    if (auto cause = beside_a_split_module(evidence, *pair.it, *pair.other)) return cause;
     if (auto cause = made_beside(evidence, *pair.it, *pair.other)) return cause;
-    if (auto cause = made_in_sight(*pair.it, *pair.other)) {
-      cause->fix = use_site(evidence);
-      return cause;
-    }
+    if (auto cause = made_in_sight(evidence, *pair.it, *pair.other)) return cause;
     return Cause{
         "input-not-moved", Confidence::low,
         fmt::format("{} was computed with a model on {}, and {} comes from no model and was not brought there.",
@@ -93,6 +126,7 @@ std::optional<Cause> data_beside_result(const Evidence& evidence) {
       },
       [](const Operand& other) { return other.moved.known() && other.moved.line() && other.moved.line()->project; });
   if (!pair) return std::nullopt;
+  if (auto cause = made_in_sight(evidence, *pair.it, *pair.other)) return cause;
   return Cause{"input-not-moved", Confidence::low,
                fmt::format("{} was moved to {}, and {} never was.", with_place(*pair.other), pair.other->device,
                            with_place(*pair.it)),

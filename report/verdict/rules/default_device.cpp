@@ -14,6 +14,18 @@ namespace {
 
 constexpr std::string_view kCategory = "default-or-current-device";
 
+// `torch.empty(n, device=device)` below `device = "cuda" if asked else "cpu"`: does the line say a variable that a line
+// near it has given a GPU without a number?
+bool says_a_current_variable(const Frame& line) {
+  const auto said = keyword_argument(line.source, "device");
+  if (!said || !is_identifier(*said)) return false;
+  const std::string_view text = line.around.text;
+  const size_t bound = text.find(fmt::format("{} = ", *said));
+  if (bound == text.npos) return false;
+  const std::string_view value = text.substr(bound, text.find('\n', bound) - bound);
+  return value.find("\"cuda\"") != value.npos || value.find("'cuda'") != value.npos;
+}
+
 // The line that named no number is the one to change, where it has words for the right device. A number is written only
 // where nothing else helps: another machine may want another.
 std::optional<Fix> fix_of(const Evidence& evidence, const Operand& it, const Operand& other) {
@@ -247,7 +259,8 @@ std::optional<Cause> default_device(const Evidence& evidence) {
   const auto unnumbered = [](const Operand& it) {
     const Event* placed = it.placed();
     return (!it.is_state() || it.root_devices.size() >= 2) && placed && placed->line() &&
-           (says_current_device(placed->line()->source) || it.device_from.says == "cuda");
+           (says_current_device(placed->line()->source) || it.device_from.says == "cuda" ||
+            says_a_current_variable(*placed->line()));
   };
   auto pair = evidence.pair(unnumbered, [](const Operand& other) { return !other.on_cpu() && !other.is_state(); });
   // A model on one device has made it itself, and nobody gave it that.

@@ -117,16 +117,25 @@ std::optional<Cause> model_input(const Evidence& evidence) {
 std::optional<Cause> given_to_a_model(const Evidence& evidence) {
   const auto caller = evidence.caller_of_model(), own = innermost_project(evidence.stack);
   if (!caller || !own || *own >= *caller || !evidence.stack[*caller].project) return std::nullopt;
+  // `lengths[:, None]` is of what the call gives; what a container holds has its own reasons.
+  const auto of = [&](const Operand& it) -> const Operand& {
+    const Operand& named = named_in(it, *caller);
+    return is_identifier(named.name_in(*caller)) ? named : it.origin();
+  };
   const auto given = [&](const Operand& it) {
-    const Operand& from = it.origin();
+    const Operand& from = of(it);
     return from.on_cpu() && !from.moved.known() && !from.is_of_state() && !from.name_in(*caller).empty() &&
            from.role != "attribute" && !from.hidden() && !evidence.made_inside_model(from) && !maker_of(evidence, from);
   };
+  // An intermediate result of the failing line has no origin of its own.
+  const auto inside = [&](const Operand& it) {
+    return evidence.made_inside_model(it) || (!it.expression.empty() && it.created.stack.empty());
+  };
   const auto pair = evidence.pair(given, [&](const Operand& other) {
-    return !other.is_of_state() && evidence.made_inside_model(other) && evidence.own_device() == other.device;
+    return !other.is_of_state() && inside(other) && evidence.own_device() == other.device;
   });
   if (!pair) return std::nullopt;
-  const Operand& it = pair.it->origin();
+  const Operand& it = of(*pair.it);
   Cause cause{kCategory, Confidence::medium,
               fmt::format("{} is given to a model whose state is on {}, and meets {} there.", with_place(it),
                           pair.other->device, with_place(*pair.other)),
@@ -207,7 +216,8 @@ bool names_a_label(const Operand& operand) {
 std::optional<Cause> label(const Evidence& evidence) {
   const bool loss = evidence.operation.find("loss") != evidence.operation.npos ||
                     evidence.operation.find("cross_entropy") != evidence.operation.npos;
-  if (!loss) return std::nullopt;
+  // What the classes weigh is no label, though it be counted of those.
+  if (!loss || evidence.argument == "weight") return std::nullopt;
   // A loss may make its targets itself: nobody gave them.
   // Nor is it left behind where the line that brought it names a GPU without a number.
   const auto unnumbered = [](const Operand& it) {

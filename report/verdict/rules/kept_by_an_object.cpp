@@ -57,7 +57,10 @@ const Holder* keeper(const Evidence& evidence, const Operand& it) {
 
 // Whoever made it: an object that is no module has had it since before this call.
 const Holder* owner(const Evidence& evidence, const Operand& it) {
-  if (it.is_of_state() || !evidence.made_before_call(it)) return nullptr;
+  // Of memory that nobody was seen to make, as NumPy's, an attribute is taken to be older than the call.
+  const bool empty = std::find(it.shape.begin(), it.shape.end(), 0) != it.shape.end();
+  const bool unseen = it.role == "attribute" && !it.placed() && !empty;
+  if (it.is_of_state() || (!unseen && !evidence.made_before_call(it))) return nullptr;
   // What is under construction has been given it in this call.
   return object_with(evidence, it, [&](const Holder& holder) {
     return std::none_of(evidence.stack.begin(), evidence.stack.end(),

@@ -80,7 +80,11 @@ std::optional<Fix> brought_back(const Evidence& evidence, const Operand& it, con
   if (!state.is_state() || !state.on_cpu() || state.moved.from != it.device || !away || !away->project ||
       away->function == "<module>" || !caller || !evidence.stack[*caller].project)
     return std::nullopt;
-  return repairing(move_called(evidence, *caller, it, {}));
+  // The model that was called, or a part of it that nobody has registered.
+  const auto& running = evidence.refusal.modules;
+  const bool whole =
+      !running.empty() && running.back().devices.size() == 1 && running.back().devices[0] == state.device;
+  return repairing(whole ? move_called(evidence, *caller, it, {}) : move_part_where_called(evidence));
 }
 
 // Where several lines have read it, one edit is no more than a part.

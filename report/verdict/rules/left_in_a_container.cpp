@@ -142,12 +142,21 @@ std::string_view path_within(const Operand& it, std::string_view moved) {
   return {};
 }
 
+// Its names, and the reference that a line has taken it from: `source, target = batch.edges`.
+std::vector<std::string_view> names_of(const Operand& it) {
+  std::vector<std::string_view> found;
+  for (const finding::Name& each : it.names) found.push_back(each.name);
+  for (const finding::Step& step : it.lineage)
+    if (const std::string_view value = value_in(step.line.source); step.what == "assigned" && is_reference(value))
+      found.push_back(value);
+  return found;
+}
+
 // `Batch(self.graph.to(device), self.target)` → `…, self.target.to(device))`: in a line by which the other one,
 // `moved`, came to its device, of a method of what holds both. What lies deeper has a .to() of its own if the other one
 // has.
 std::optional<Fix> move_beside(const Operand& it, std::string_view moved, const Stack& lines) {
-  for (const finding::Name& each : it.names) {
-    const std::string_view own = each.name;
+  for (const std::string_view own : names_of(it)) {
     const size_t same =
         static_cast<size_t>(std::mismatch(own.begin(), own.end(), moved.begin(), moved.end()).first - own.begin());
     const size_t holder = own.rfind('.', same);

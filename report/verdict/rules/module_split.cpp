@@ -290,17 +290,13 @@ std::optional<Cause> computed_apart(const Evidence& evidence) {
     return !it.is_of_state() && !it.moved.known() && !it.on_cpu() && evidence.made_inside_model(it) &&
            made_by_a_layer(it);
   };
-  auto pair = evidence.pair(of_a_layer, of_a_layer);
+  const auto pair = evidence.pair(of_a_layer, of_a_layer);
   if (!pair) return std::nullopt;
-  // The work is done where the module lies, and the side that is trained.
-  const bool trained = pair.it->requires_grad && !pair.other->requires_grad;
-  if (evidence.own_device() == pair.it->device || (trained && evidence.own_device() != pair.other->device))
-    std::swap(pair.it, pair.other);
   return Cause{kCategory, Confidence::medium,
                fmt::format("{} and {} were computed by parts of one model that are on different devices, and nothing "
                            "moves what passes between them.",
                            with_place(*pair.it), with_place(*pair.other)),
-               move_where_named(evidence, *pair.it, *pair.other)};
+               use_site(evidence)};
 }
 
 std::string of_parts(const finding::RunningModule& module, std::string_view device) {

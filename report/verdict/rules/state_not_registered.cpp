@@ -100,6 +100,15 @@ std::optional<Fix> make_where_told(const Frame& made, const Operand& it, const O
   return std::nullopt;
 }
 
+// A line of the module's constructor keeps what it was given, `self.edges = edges`, and the module was moved since.
+std::optional<Fix> register_where_kept(const Operand& it, const Operand& other) {
+  const auto hidden = it.hidden();
+  if (!hidden || hidden.module + 1 != hidden.chain->holders.size() || it.moved.known()) return std::nullopt;
+  const Holder& owner = hidden.owner();
+  const bool moved = owner.devices.size() == 1 && owner.devices[0] == other.device;
+  return moved && owner.bound.line > 0 ? register_buffer(owner.bound, it) : std::nullopt;
+}
+
 std::optional<Fix> fix_of_hidden(const Evidence& evidence, const Operand::Hidden& hidden, const Operand& it,
                                  const Operand& other) {
   const Frame* made = it.created.line();
@@ -110,6 +119,7 @@ std::optional<Fix> fix_of_hidden(const Evidence& evidence, const Operand::Hidden
   }
   if (direct)
     if (auto fix = keep_the_parameter(it)) return fix;
+  if (auto fix = register_where_kept(it, other)) return fix;
   if (direct)
     if (auto fix = move_the_owner(evidence, hidden, other)) return fix;
   if (direct)
@@ -144,9 +154,9 @@ std::optional<Cause> hidden_state(const Evidence& evidence) {
         const auto hidden = it.hidden();
         if (hidden && of_a_module_left(it, hidden)) return true;
         return hidden && !given_the_current_device(it) && it.moved_away.device.empty() && !placed_by_choice(it) &&
-               !evidence.made_inside_model(it) && !made_just_now(evidence, it, hidden) &&
-               !beside_its_owner(evidence, it, hidden) && !spread_owner(evidence, it) &&
-               !constructs(evidence.stack, hidden.owner().type) &&
+               !(it.on_cpu() && it.moved.known()) && !evidence.made_inside_model(it) &&
+               !made_just_now(evidence, it, hidden) && !beside_its_owner(evidence, it, hidden) &&
+               !spread_owner(evidence, it) && !constructs(evidence.stack, hidden.owner().type) &&
                (it.is_state() || made_in_construction(it) || a_constant(evidence, it));
       },
       [](const Operand&) { return true; });
@@ -205,6 +215,38 @@ bool runs_a_method(const Stack& stack, std::string_view type) {
                      [&](const Frame& frame) { return frame.function.starts_with(fmt::format("{}.", type)); });
 }
 
+// The module that gave it keeps a tensor there: `Normal(self.mean(x), self.log_std.exp())`. Null: none does.
+const finding::KeptTensor* kept_where_it_lies(const Operand& it) {
+  const auto& producer = it.given_by;
+  const bool left = producer.kind == "module" && producer.devices.empty() && !producer.keeps.empty();
+  if (!left || !it.on_cpu() || it.moved.known()) return nullptr;
+  const finding::KeptTensor& kept = producer.keeps[0];
+  return kept.device == it.device && !kept.moved.known() && in_a_constructor(kept.created.stack) ? &kept : nullptr;
+}
+
+std::optional<Cause> computed_from_what_its_producer_keeps(const Evidence& evidence) {
+  const auto source = [](const Operand& it) -> const Operand* {
+    if (kept_where_it_lies(it)) return &it;
+    const auto& from = it.computed_from;
+    return from.size() == 1 && kept_where_it_lies(from[0]) ? &from[0] : nullptr;
+  };
+  const auto pair = evidence.pair([&](const Operand& it) { return source(it) != nullptr; },
+                                  [](const Operand& other) { return !other.on_cpu(); });
+  if (!pair) return std::nullopt;
+  const Operand& given = *source(*pair.it);
+  const finding::KeptTensor& kept = *kept_where_it_lies(given);
+  Operand it;
+  it.name = given.given_by.name + kept.name;
+  const Frame* const made = kept.created.line();
+  Cause cause{kCategory, Confidence::medium,
+              fmt::format("{} was given by {}, which keeps {} ({}, created there at {}): neither a parameter nor a "
+                          "buffer, so moving it left that behind. It meets {}.",
+                          given.name, given.given_by.name, it.name, kept.device, at(made), with_place(*pair.other)),
+              made && made->project ? register_buffer(*made, it) : std::nullopt};
+  if (!cause.fix) cause.fix = use_site(evidence);
+  return cause;
+}
+
 // No name leads from the module to it, as where a view of it is given, or a copy of an object with other parts.
 std::optional<Cause> made_with_its_module(const Evidence& evidence) {
   const auto pair = evidence.pair([&](const Operand& it) { return !module_that_made(evidence, it).empty(); },
@@ -220,7 +262,8 @@ std::optional<Cause> made_with_its_module(const Evidence& evidence) {
 
 // Does that module have it, or has its method computed it in this call?
 bool belongs_to(const Evidence& evidence, const Operand& it, const finding::RunningModule& inner) {
-  if (it.is_state()) return it.root_class == inner.type && it.root_devices.size() == 1;
+  if (it.is_state())
+    return it.root_class == inner.type && it.root_devices.size() == 1 && !(it.on_cpu() && it.moved.known());
   const auto is_view = [](const Operand& source) { return !source.view_of.empty(); };
   // The failing line's own intermediate result has no origin.
   const bool now = it.created.stack.empty() || evidence.made_under(it, inner.frame);
@@ -279,7 +322,10 @@ std::optional<Cause> state_not_registered(const Evidence& evidence) {
                !spread_owner(evidence, it);
       },
       [](const Operand&) { return true; });
-  if (!pair) return made_with_its_module(evidence);
+  if (!pair) {
+    auto cause = computed_from_what_its_producer_keeps(evidence);
+    return cause ? cause : made_with_its_module(evidence);
+  }
   const Operand& it = *pair.it;
   const Frame* made = it.created.line();
   const bool in_init = made && made->function.ends_with("__init__");
@@ -293,6 +339,7 @@ std::optional<Cause> state_not_registered(const Evidence& evidence) {
                   with_place(it), it.module_class.empty() ? "a module" : it.module_class, with_place(*pair.other)),
       std::nullopt};
   if (in_init && made->project && !it.moved.known()) cause.fix = register_buffer(*made, it);
+  if (!cause.fix) cause.fix = register_where_kept(it, *pair.other);
   if (!cause.fix) cause.fix = move_where_named(evidence, it, *pair.other);
   return cause;
 }

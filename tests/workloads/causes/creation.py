@@ -354,3 +354,76 @@ def attribute(inputs):
     mask = features_of(inputs)
     return ablated(inputs, mask)
 attribute(torch.ones(2, 3).to("cuda:0"))
+
+# === labels of both sides in one line
+# category: created-without-device
+# confidence: medium
+# repairs: cause
+# fix: ones, zeros = torch.ones(len(real), 1, device=real.device), torch.zeros(len(real), 1, device=real.device)
+class Critic:
+    def __init__(self, device):
+        self.judge, self.loss = nn.Linear(3, 1).to(device), nn.BCEWithLogitsLoss()
+    def step(self, real, fake):
+        ones, zeros = torch.ones(len(real), 1), torch.zeros(len(real), 1)
+        return self.loss(self.judge(real), ones) + self.loss(self.judge(fake), zeros)
+Critic("cuda:0").step(torch.ones(4, 3, device="cuda:0"), torch.ones(4, 3, device="cuda:0"))
+
+# === what a reasoner thinks to begin with
+# category: created-without-device
+# confidence: medium
+# repairs: cause
+# fix: high, low = (torch.zeros(size, self.dim, device=next(self.parameters()).device) for _ in range(2))
+class Carry:
+    def __init__(self, high, low):
+        self.high, self.low = high, low
+class Reasoner(nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.dim, self.think = dim, nn.Linear(dim, dim)
+    def empty(self, size):
+        high, low = (torch.zeros(size, self.dim) for _ in range(2))
+        return Carry(high, low)
+    def forward(self, carry, x):
+        return torch.where(x > 0, self.think(x), carry.high)
+reasoner = Reasoner(4).to("cuda:0")
+reasoner(reasoner.empty(2), torch.ones(2, 4, device="cuda:0"))
+
+# === an identity beside the matrix of an object
+# category: created-without-device
+# confidence: low
+# repairs: cause
+# fix: identity = eye(2).to(matrix.device)
+class Circuit:
+    def __init__(self, device):
+        self.gates = []
+        self.angle = torch.ones((), device=device)
+    def rotate(self):
+        self.gates.append(torch.eye(2, device=self.angle.device) * self.angle)
+def eye(size):
+    return torch.eye(size)
+def expanded(matrix):
+    identity = eye(2)
+    return torch.kron(matrix, identity)
+circuit = Circuit("cuda:0")
+circuit.rotate()
+expanded(circuit.gates[0])
+
+# === noise of a sampler that is told a shape
+# category: created-without-device
+# confidence: medium
+# repairs: cause
+# says: where condition.device is cuda:0
+# fix: state = self.initial(condition.shape).to(condition.device)
+class Flow(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.step = nn.Linear(6, 3)
+    def forward(self, noisy, condition):
+        return self.step(torch.cat([noisy, condition], dim=1))
+class Sampler:
+    def initial(self, shape):
+        return torch.randn(shape)
+    def sample(self, flow, condition):
+        state = self.initial(condition.shape)
+        return flow(state, condition)
+Sampler().sample(Flow().to("cuda:0"), torch.ones(2, 3).to("cuda:0"))

@@ -206,3 +206,39 @@ def draw(config):
 def run(config, scale):
     return draw(config) * scale
 run({"model": {"device": "cuda:0"}}, torch.ones(3, device="cuda:0"))
+
+# === a variable that says a card without a number
+# category: default-or-current-device
+# confidence: medium
+# repairs: line
+class Picture:
+    def __init__(self, memory):
+        self.memory = memory
+    def torch(self):
+        device = "cuda" if self.memory.is_cuda else "cpu"
+        return torch.empty(self.memory.shape, device=device).copy_(self.memory)
+class Camera:
+    def __init__(self, device):
+        self.rays = torch.ones(2, 3, device=device)
+        self.picture = Picture(torch.ones(2, 3, device=device))
+    def points(self):
+        depth = self.picture.torch()
+        return depth * self.rays
+Camera("cuda:1").points()
+
+# === a default that another call has left
+# category: default-or-current-device
+# confidence: low
+# repairs: cause
+# fix: shifts = torch.arange(-1, 2, device=cell.device).to(cell.dtype)
+def convert(device):
+    torch.set_default_device(device)
+    return nn.Linear(3, 3)
+def neighbours(cell):
+    shifts = torch.arange(-1, 2).to(cell.dtype)
+    return shifts @ cell
+convert("cuda:0")
+try:
+    neighbours(torch.eye(3, device="cpu"))
+finally:
+    torch.set_default_device(None)  # no mode stays for the programs that come

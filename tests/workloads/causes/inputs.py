@@ -532,3 +532,77 @@ def stage(module, inbox):
 first, second = nn.Linear(4, 4).to("cuda:0"), nn.Linear(4, 2).to("cuda:1")
 between = [stage(first, [torch.ones(2, 4, device="cuda:0")])]
 stage(second, between)
+
+# === one field of a batch in a constructor's line
+# category: input-not-moved
+# confidence: medium
+# repairs: cause
+# fix: return Graph(self.x.to(device), self.edges.to(device))
+class Graph:
+    def __init__(self, x, edges):
+        self.x, self.edges = x, edges
+    def to(self, device):
+        return Graph(self.x.to(device), self.edges)
+class Convolution(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(3, 2)
+    def forward(self, graph):
+        hidden = self.linear(graph.x)
+        source, target = graph.edges
+        return torch.zeros_like(hidden).index_add_(0, target, hidden[source])
+graph = Graph(torch.ones(4, 3), torch.tensor([[0, 1, 2], [1, 2, 3]])).to("cuda:0")
+Convolution().to("cuda:0")(graph)
+
+# === lengths that a collate function counted
+# category: input-not-moved
+# confidence: medium
+# repairs: cause
+# fix: pooling(padded, lengths.to(padded.device))
+def collate(sequences):
+    return nn.utils.rnn.pad_sequence(sequences, batch_first=True), torch.tensor([len(each) for each in sequences])
+class Pooling(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(3, 5)
+    def forward(self, x, lengths):
+        hidden = self.linear(x)
+        mask = torch.arange(x.shape[1], device=x.device)[None] < lengths[:, None]
+        return (hidden * mask[..., None]).sum(1)
+pooling = Pooling().to("cuda:0")
+for padded, lengths in torch.utils.data.DataLoader([torch.ones(2, 3), torch.ones(4, 3)], batch_size=2, collate_fn=collate):
+    padded = padded.to("cuda:0")
+    pooling(padded, lengths)
+
+# === what classes weigh is counted of the labels
+# category: input-not-moved
+# confidence: medium
+# repairs: cause
+# fix: weights = weights_of(counted, 3).to(device)
+def weights_of(labels, classes):
+    return 1 / torch.bincount(labels, minlength=classes).float()
+def train(net, batches, device, weights):
+    for x, y in batches:
+        x, y = x.to(device), y.to(device)
+        nn.functional.cross_entropy(net(x), y, weight=weights)
+device = torch.device("cuda:0")
+counted = torch.tensor([0, 1, 1, 2])
+weights = weights_of(counted, 3)
+train(nn.Linear(3, 3).to(device), [(torch.ones(4, 3), counted)], device, weights)
+
+# === an action for a robot that was told its card
+# category: input-not-moved
+# confidence: low
+# repairs: line
+# says: since it was constructed for that device
+class Robot:
+    def __init__(self, joints, device):
+        self.joints = torch.zeros(2, joints, device=device)
+    def now(self):
+        return self.joints.clone()
+class Motion:
+    def __init__(self, robot):
+        self.robot = robot
+    def __call__(self, action):
+        return self.robot.now() + 0.5 * action
+Motion(Robot(3, "cuda:0"))(nn.Linear(4, 3).to("cuda:1")(torch.ones(2, 4, device="cuda:1")))

@@ -457,3 +457,105 @@ class Trainer:
         return (learned - taught).square().mean()
 trainer = Trainer(Classifier(), Classifier(), "cuda:0")
 trainer.loss({"ids": torch.tensor([[1, 2], [3, 4]])})
+
+# === a residual that goes into a part on the first card
+# category: module-split-or-hook-missing
+# confidence: low
+# repairs: line
+# says: did not come along
+# fix: return self.norm(x.to(skip.device) + skip)
+class Stage(nn.Module):
+    def __init__(self, device):
+        super().__init__()
+        self.device, self.net = device, nn.Linear(4, 4).to(device)
+    def forward(self, x):
+        return self.net(x.to(self.device))
+class Pipe(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stages = nn.ModuleList([Stage("cuda:0"), Stage("cuda:1")])
+        self.norm = nn.LayerNorm(4).to("cuda:0")
+    def forward(self, x):
+        skip = x
+        for stage in self.stages:
+            x = stage(x)
+        return self.norm(x + skip)
+Pipe()(torch.ones(2, 4, device="cuda:0"))
+
+# === pictures are put among words, whose mask lies with them
+# category: module-split-or-hook-missing
+# confidence: medium
+# repairs: line
+# fix: words = words.masked_scatter(mask[..., None], seen.to(words.dtype).to(words.device))
+class Reader(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.vision, self.text = nn.Linear(5, 6).to("cuda:1"), nn.Embedding(10, 6).to("cuda:0")
+    def forward(self, ids, pixels):
+        words = self.text(ids)
+        seen = self.vision(pixels)
+        mask = ids == 9
+        words = words.masked_scatter(mask[..., None], seen.to(words.dtype))
+        return words
+Reader()(torch.tensor([[1, 9, 9, 2]], device="cuda:0"), torch.ones(2, 5, device="cuda:1"))
+
+# === norms of all gradients, one by one
+# category: module-split-or-hook-missing
+# confidence: medium
+# repairs: line
+# fix: return torch.stack([value.norm().to(self.params[0].device) for value in self.params]).norm()
+class Norm:
+    def __init__(self, params):
+        self.params = list(params)
+    def __call__(self):
+        return torch.stack([value.norm() for value in self.params]).norm()
+parts = nn.ModuleDict({"first": nn.Linear(3, 3).to("cuda:0"), "second": nn.Linear(3, 1).to("cuda:1")})
+Norm(parts.parameters())()
+
+# === one line has made the norms of two stages
+# category: module-split-or-hook-missing
+# confidence: low
+# repairs: line
+# says: made both
+def norms_of(groups):
+    norms = []
+    for values in groups:
+        norms.append(torch.linalg.vector_norm(torch.stack([value.sum() for value in values])))
+    return torch.stack(norms).sum()
+stages = [nn.Linear(2, 3, device=f"cuda:{card}") for card in range(2)]
+norms_of([[value.detach() for value in stage.parameters()] for stage in stages])
+
+# === an adapter in the options of a model, put away with all others
+# category: cached-state-elsewhere
+# confidence: medium
+# repairs: cause
+# fix: return hidden + adapter.to(latents.device)(hidden)
+class Known:
+    def __init__(self, device):
+        self.device, self.known = device, []
+    def load(self, module):
+        self.known.append(module)
+        return module.to(self.device)
+    def unload(self):
+        for module in self.known:
+            module.to("cpu")
+class Adapter(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.query = nn.Linear(4, 4)
+    def forward(self, hidden):
+        return self.query(hidden)
+class Flux(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner, self.options = nn.Linear(4, 4), {}
+    def forward(self, latents):
+        hidden = self.inner(latents).tanh()
+        adapter = self.options["adapter"]
+        return hidden + adapter(hidden)
+known, flux, adapter = Known("cuda:0"), Flux(), Adapter()
+flux.options["adapter"] = known.load(adapter)
+known.unload()
+flux.to(known.device)
+latents = torch.ones(1, 4).to(known.device)
+flux(latents)

@@ -532,3 +532,119 @@ def search(device):
     actor = Actor(device)
     return actor.update(torch.ones(4).to(device))
 search(torch.device("cuda:0"))
+
+# === a graph that the constructor was given
+# category: state-not-registered
+# confidence: medium
+# repairs: cause
+# fix: self.register_buffer("edges", edges, persistent=False)
+class Layer(nn.Module):
+    def __init__(self, edges, dim):
+        super().__init__()
+        self.edges = edges
+        self.linear = nn.Linear(dim, dim)
+    def forward(self, x):
+        return torch.relu(self.edges @ self.linear(x))
+def normalised(edges):
+    return edges / edges.sum(1, keepdim=True)
+given_edges = normalised(torch.ones(4, 4))
+Layer(given_edges, 3).cuda()(torch.ones(4, 3).cuda())
+
+# === a spread that is no parameter, in a distribution that a policy gives
+# category: state-not-registered
+# confidence: medium
+# repairs: cause
+# says: which keeps policy.log_std
+# fix: self.register_buffer("log_std", torch.zeros(2), persistent=False)
+class Policy(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.mean = nn.Linear(3, 2)
+        self.log_std = torch.zeros(2)
+    def forward(self, x):
+        return torch.distributions.Normal(self.mean(x), self.log_std.exp())
+policy = Policy().to("cuda:0")
+chosen = policy(torch.ones(4, 3, device="cuda:0"))
+chosen.sample()
+
+# === an average that keeps weights by name
+# category: cached-state-elsewhere
+# confidence: low
+# repairs: line
+# fix: self.shadow[name].mul_(0.9).add_(value.to(self.shadow[name].device), alpha=0.1)
+class Average:
+    def __init__(self, model):
+        self.shadow = {name: value.detach().clone() for name, value in model.state_dict().items()}
+    def update(self, model):
+        for name, value in model.state_dict().items():
+            self.shadow[name].mul_(0.9).add_(value, alpha=0.1)
+averaged = nn.Linear(3, 3)
+average = Average(averaged)
+averaged.to("cuda:0")
+average.update(averaged)
+
+# === statistics from NumPy, of an object
+# category: cached-state-elsewhere
+# confidence: low
+# repairs: line
+# says: is an attribute of Scaler, which is no module
+import numpy as np
+class Scaler:
+    def __init__(self, data):
+        self.mean, self.std = torch.from_numpy(data.mean(0)), torch.from_numpy(data.std(0) + 1)
+    def inverse(self, x):
+        return x * self.std + self.mean
+scaler = Scaler(np.arange(12, dtype=np.float32).reshape(4, 3))
+scaler.inverse(nn.Linear(3, 3).cuda()(torch.ones(4, 3).cuda()))
+
+# === a bias kept by the lengths alone
+# category: cached-state-elsewhere
+# confidence: medium
+# repairs: line
+# says: has kept it from an earlier call
+import time
+biases = {}
+def packed_bias(lengths, device):
+    key = tuple(lengths)
+    if key not in biases:
+        biases[key] = torch.zeros(sum(lengths), 4, device=device)
+        time.sleep(0.02)  # until the clock has gone on
+    return biases[key]
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.query = nn.Linear(4, 4)
+    def forward(self, hidden, lengths):
+        bias = packed_bias(lengths, hidden.device)
+        query = self.query(hidden)
+        return query + bias
+class Decoder(nn.Module):
+    def __init__(self, devices):
+        super().__init__()
+        self.devices, self.layers = devices, nn.ModuleList(Attention().to(device) for device in devices)
+    def forward(self, hidden, lengths):
+        for device, layer in zip(self.devices, self.layers):
+            hidden = layer(hidden.to(device), lengths)
+        return hidden
+Decoder(["cuda:0", "cuda:1"])(torch.ones(3, 4), [1, 2])
+
+# === rows of a cache are filled from a staging area of the first card
+# category: default-or-current-device
+# confidence: medium
+# repairs: line
+class Staging:
+    def __init__(self, shape, device_id=0):
+        device = torch.device("cuda", device_id)
+        self.room = torch.zeros(4, *shape, device=device)
+    def take(self, count):
+        return self.room[:count]
+class Pages:
+    def __init__(self, shape, device):
+        self.cache = torch.zeros(6, *shape, device=device)
+        self.staging = Staging(shape)
+    def place(self, pages):
+        self.cache[:2].add_(pages)
+    def lookup(self):
+        pages = self.staging.take(2)
+        self.place(pages)
+Pages((2, 4), "cuda:1").lookup()
