@@ -148,6 +148,8 @@ class Shown {
     }
     // The verdict is found on what was really there.
     if (kind == "finding") record = completed(process_, std::move(record));
+    if (kind == "traffic" && tokens_ > 0)
+      record["a_token"] = report::while_working(record) ? report::integer(record, "bytes").value_or(0) / tokens_ : 0;
     return redacted_ ? redactor_.record(record) : std::move(record);
   }
   void begin_log() { process_ = Json(); }
@@ -377,8 +379,8 @@ Action declare_report(CLI::App& app) {
   app.add_flag("--findings-only", options->findings_only,
                "text and Markdown of one log: without what moved, what lies where and what is known of the process");
   app.add_option("--tokens", options->tokens,
-                 "how many tokens (or steps) the program made: what crosses each link, and the least time for it, is "
-                 "told for one too")
+                 "how many tokens (or steps) the program made: what crosses each link while it works, and the least "
+                 "time for it, is told for one too")
       ->type_name("N")
       ->check(CLI::Range(1, 1'000'000'000));
   app.add_flag("--open", options->open, "show the HTML page by BROWSER, or by xdg-open");

@@ -82,8 +82,14 @@ void add_traffic(const Json& process, const report::Traffic& traffic, Measured* 
   for (const report::Traffic::Row& row : traffic.pairs(process)) {
     const int from = device_of(row.from), to = device_of(row.to);
     if (to < 0) continue;
-    if (row.from == "ranks" || (from >= 0 && from != to)) measured->between += row.bytes;
-    if (row.from == "cpu") measured->to_devices += row.bytes;
+    if (row.from == "ranks" || (from >= 0 && from != to)) {
+      measured->between += row.bytes;
+      measured->working += row.working_bytes;
+    }
+    if (row.from == "cpu") {
+      measured->to_devices += row.bytes;
+      measured->offloaded += row.working_bytes;
+    }
   }
 }
 
@@ -182,7 +188,7 @@ std::vector<const Measured*> cheapest(const std::vector<Measured>& all) {
     Values own = each.values;
     std::erase_if(own, [](const auto& value) { return is_ours(value.first); });
     const Measured*& known = best[own];
-    const auto rank = [](const Measured& one) { return std::tuple(one.cost(), one.gpus, one.between); };
+    const auto rank = [](const Measured& one) { return std::tuple(one.cost(), one.gpus, one.working); };
     if (!known || rank(each) < rank(*known)) known = &each;
   }
   std::vector<const Measured*> found;

@@ -30,6 +30,7 @@ struct Measured {
   size_t memory = 0;                       // bytes of each device
   std::map<int, uint64_t> peaks, weights;  // bytes by device, at the most and weights of that, of all processes
   uint64_t between = 0, to_devices = 0;    // bytes that were copied between devices, and from the host
+  uint64_t working = 0, offloaded = 0;     // … of both while the program worked, not to make it ready
   std::map<std::string, std::string> map;  // where each module lies, if accelerate dealt the model out
   std::map<int, uint64_t> limits;          // MiB by device with which accelerate comes to that map by itself
   std::vector<Block> blocks;               // of the model, in its order

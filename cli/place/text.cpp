@@ -40,7 +40,13 @@ std::string peaks_of(const Measured& one) {
 }
 
 std::string between_of(const Measured& one, unsigned tokens) {
-  return report::size(tokens ? one.between / tokens : one.between);
+  return report::size(tokens ? one.working / tokens : one.between);
+}
+
+// What comes again for each token: weights that accelerate keeps there, and what the program reads in.
+std::string from_host_of(const Measured& one, unsigned tokens) {
+  const uint64_t bytes = tokens ? one.offloaded / tokens : 0;
+  return bytes ? fmt::format(", {} from the host", report::size(bytes)) : "";
 }
 
 std::string what_to_write(const Measured& one) {
@@ -71,8 +77,8 @@ std::string as_text(const std::vector<Measured>& all, unsigned tokens) {
   const std::string between = tokens ? "between devices a token" : "between devices";
   std::vector<std::vector<std::string>> rows = {{"try", "", "peak by device, GiB", between, "time"}};
   for (const Measured& each : all)
-    rows.push_back({values_of(each), in_words(each.end), peaks_of(each), between_of(each, tokens),
-                    fmt::format("{:.0f} s", each.seconds)});
+    rows.push_back({values_of(each), in_words(each.end), peaks_of(each),
+                    between_of(each, tokens) + from_host_of(each, tokens), fmt::format("{:.0f} s", each.seconds)});
   std::vector<size_t> widths(rows[0].size());
   for (const auto& row : rows)
     for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
@@ -91,10 +97,10 @@ std::string as_text(const std::vector<Measured>& all, unsigned tokens) {
   const std::vector<const Measured*> best = cheapest(all);
   if (best.empty()) text += "none of them fits\n";
   for (const Measured* each : best)
-    text += fmt::format("the cheapest that fits: {}: {} of {:.1f} GiB, {} {}\n{}", values_of(*each),
+    text += fmt::format("the cheapest that fits: {}: {} of {:.1f} GiB, {} {}{}\n{}", values_of(*each),
                         each->gpus == 1 ? "1 device" : fmt::format("{} devices", each->gpus),
                         static_cast<double>(each->memory) / (1u << 30), between_of(*each, tokens), between,
-                        what_to_write(*each));
+                        from_host_of(*each, tokens), what_to_write(*each));
   return text;
 }
 
@@ -111,7 +117,10 @@ std::string as_json(const std::vector<Measured>& all, unsigned tokens) {
                 {"between_devices", each.between},
                 {"from_host", each.to_devices},
                 {"cheapest", std::find(best.begin(), best.end(), &each) != best.end()}};
-    if (tokens) one["between_devices_a_token"] = each.between / tokens;
+    if (tokens) {
+      one["between_devices_a_token"] = each.working / tokens;
+      one["from_host_a_token"] = each.offloaded / tokens;
+    }
     for (const auto& [device, bytes] : each.peaks) one["peak"][fmt::format("cuda:{}", device)] = bytes;
     if (!each.map.empty()) one["device_map"] = each.map;
     for (const auto& [device, size] : each.limits)

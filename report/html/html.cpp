@@ -138,6 +138,7 @@ std::string html_traffic(const Json& process, const Json& traffic) noexcept try 
   const Link link = link_of(process, traffic);
   record["shown"] = {{"link", link_words(link, bytes && *bytes > 0 ? static_cast<uint64_t>(*bytes) : 0)},
                      {"name", link.name},
+                     {"working", while_working(traffic)},
                      {"measured", link.measured},
                      {"seconds", link.seconds},
                      {"place", call_site(traffic, string(process, "cwd"))}};

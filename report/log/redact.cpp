@@ -474,8 +474,9 @@ Json Redactor::record(const Json& record) {
   learn(record);
   Json out = Json::object();
   take(out, record,
-       {"record",  "id",   "kind", "severity", "note",  "fingerprint", "time",   "thread", "count", "findings", "notes",
-        "dropped", "exit", "from", "to",       "bytes", "copies",      "staged", "other",  "first", "timed",    "pid"});
+       {"record",   "id",    "kind",    "severity", "note",           "fingerprint", "time",  "thread", "count",
+        "findings", "notes", "dropped", "exit",     "from",           "to",          "bytes", "copies", "staged",
+        "other",    "first", "timed",   "pid",      "before_forward", "a_token"});
   const auto operation = string(record, "operation");
   const auto kind = string(record, "kind");
   const bool cudas = (kind == "copy-mismatch" && is_cuda_function(operation)) ||
@@ -512,8 +513,8 @@ Json Redactor::record(const Json& record) {
   }
   // Of `memory` and `out_of_memory`.
   take(out, record,
-       {"peak", "reserved", "weights", "gradients", "optimizer", "caches", "other", "course", "asked", "free",
-        "missing"});
+       {"peak", "reserved", "weights", "gradients", "optimizer", "caches", "activations", "other", "course", "asked",
+        "free", "missing"});
   if (const Json& module = object(record, "module"); !module.empty())
     for (const char* key : {"path", "class", "root"})
       if (const auto name = string(module, key); !name.empty()) out["module"][key] = code(name);

@@ -74,11 +74,9 @@ void MemoryUse::take(const Json& record) {
 }
 
 std::vector<std::pair<const char*, uint64_t>> parts_of_peak(const Json& memory) {
-  constexpr std::pair<const char*, const char*> kNames[] = {{"weights", "weights"},
-                                                            {"gradients", "gradients"},
-                                                            {"optimizer", "optimizer"},
-                                                            {"caches", "caches"},
-                                                            {"other", "activations and other"}};
+  constexpr std::pair<const char*, const char*> kNames[] = {{"weights", "weights"},         {"gradients", "gradients"},
+                                                            {"optimizer", "optimizer"},     {"caches", "caches"},
+                                                            {"activations", "activations"}, {"other", "other"}};
   std::vector<std::pair<const char*, uint64_t>> parts;
   for (const auto& [key, name] : kNames)
     if (const uint64_t bytes = count_of(memory, key); bytes > 0) parts.emplace_back(name, bytes);

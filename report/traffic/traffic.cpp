@@ -17,10 +17,31 @@ uint64_t count_of(const Json& record, const char* key) {
 }
 
 Traffic::Row row_of(const Json& process, const Json& record) {
-  Traffic::Row row{std::string(string(record, "from")), std::string(string(record, "to")), count_of(record, "bytes"),
-                   count_of(record, "copies"),          link_of(process, record),          &record};
+  Traffic::Row row{std::string(string(record, "from")),
+                   std::string(string(record, "to")),
+                   count_of(record, "bytes"),
+                   count_of(record, "copies"),
+                   link_of(process, record),
+                   0,
+                   0,
+                   &record};
+  if (while_working(record)) row.working_bytes = row.bytes, row.working_seconds = row.link.seconds;
   return row;
 }
+
+void add(Traffic::Row& sum, const Traffic::Row& row) {
+  sum.bytes += row.bytes;
+  sum.copies += row.copies;
+  sum.link.seconds += row.link.seconds;
+  sum.working_bytes += row.working_bytes;
+  sum.working_seconds += row.working_seconds;
+}
+
+// Part of a file's path, and a function of it; empty: any.
+constexpr std::pair<std::string_view, std::string_view> kCheckpoints[] = {
+    {"torch/serialization.py", ""}, {"torch/distributed/checkpoint/", ""},
+    {"/safetensors/", ""},          {"nn/modules/module.py", "state_dict"},
+    {"", "from_pretrained"},        {"", "save_pretrained"}};
 
 void longest_first(std::vector<Traffic::Row>& rows) {
   std::stable_sort(rows.begin(), rows.end(),
@@ -42,6 +63,18 @@ Link link_of(const Json& process, const Json& traffic) {
   return link;
 }
 
+bool while_working(const Json& traffic) {
+  if (flag(traffic, "before_forward")) return false;
+  bool checkpoint = false;
+  for (const Json& frame : array(traffic, "python")) {
+    const std::string_view file = string(frame, "file"), function = string(frame, "function");
+    if (file.ends_with("nn/modules/module.py") && function.ends_with("_call_impl")) return true;
+    for (const auto& [path, name] : kCheckpoints)
+      checkpoint |= file.find(path) != file.npos && (name.empty() || function.ends_with(name));
+  }
+  return !checkpoint;
+}
+
 std::string link_words(const Link& link, uint64_t bytes) {
   if (!link.measured || link.seconds <= 0) return link.name;
   const double rate = static_cast<double>(bytes) / link.seconds * 1e-9;
@@ -51,8 +84,9 @@ std::string link_words(const Link& link, uint64_t bytes) {
 std::string for_one_token(const Json& process, const Traffic::Row& row) {
   const uint64_t tokens = count_of(process, "tokens");
   if (tokens == 0) return {};
-  return fmt::format("; a token {}, at least {}", size(row.bytes / tokens),
-                     duration(row.link.seconds / static_cast<double>(tokens)));
+  if (row.working_bytes == 0) return "; a token nothing";
+  return fmt::format("; a token {}, at least {}", size(row.working_bytes / tokens),
+                     duration(row.working_seconds / static_cast<double>(tokens)));
 }
 
 void Traffic::take(const Json& record) {
@@ -80,10 +114,7 @@ std::vector<Traffic::Row> Traffic::call_sites(const Json& process) const {
       rows.push_back(std::move(row));
       continue;
     }
-    Row& site = rows[entry->second];
-    site.bytes += row.bytes;
-    site.copies += row.copies;
-    site.link.seconds += row.link.seconds;
+    add(rows[entry->second], row);
   }
   longest_first(rows);
   return rows;
@@ -95,9 +126,7 @@ std::vector<Traffic::Row> Traffic::pairs(const Json& process) const {
     Row& pair = sums[{row.from, row.to, row.link.name, row.link.measured}];
     pair.from = row.from;
     pair.to = row.to;
-    pair.bytes += row.bytes;
-    pair.copies += row.copies;
-    pair.link.seconds += row.link.seconds;
+    add(pair, row);
     pair.link.name = row.link.name;
     pair.link.measured = row.link.measured;
   }

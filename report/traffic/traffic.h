@@ -25,6 +25,8 @@ class Traffic {
     uint64_t bytes = 0;
     uint64_t copies = 0;
     Link link;
+    uint64_t working_bytes = 0;  // of bytes what crosses while the program works, and the link's time for that
+    double working_seconds = 0;
     const Json* record = nullptr;  // of a call site; null for the sum of a pair
   };
   // What took longest first. What the same line moved the same way is one call site; what was measured and what is
@@ -47,10 +49,15 @@ class Traffic {
 // some of the copies were measured the others are taken to be as fast.
 Link link_of(const Json& process, const Json& traffic);
 
+// Whether it crosses while the program works, again for each token or step. Not what was copied before the first call
+// of a module, nor, outside of such calls, what a checkpoint is read from or written to.
+bool while_working(const Json& traffic);
+
 // The link's name, and the rate if it was measured: "NVLink, measured: 212 GB/s".
 std::string link_words(const Link& link, uint64_t bytes);
 
-// What that is for one of the tokens or steps whose number the process record has: "; a token 16 KiB, at least 0.3 µs".
+// What that is for one of the tokens or steps whose number the process record has: "; a token 16 KiB, at least 0.3 µs",
+// "; a token nothing".
 std::string for_one_token(const Json& process, const Traffic::Row& row);
 
 // Where the bytes were moved: "load (main.py:30)", a native function, or "other call sites".

@@ -23,6 +23,7 @@
 #include "tracker/log/log.h"
 #include "tracker/memory/ownership.h"
 #include "tracker/memory/peer_access.h"
+#include "tracker/memory/provenance.h"
 #include "tracker/stacks/native/caller.h"
 #include "tracker/stacks/stacks.h"
 
@@ -41,6 +42,10 @@ struct Site {
   bool native;
   uint64_t place;
 
+  // Of a key with a Python stack, whose id leaves room for it: these copies came after a module was first called. Both
+  // keys are one site.
+  static constexpr uint64_t kLater = uint64_t{1} << 63;
+
   // In the place of a device: those of other ranks, which may be on other machines.
   static constexpr Device kRanks = Device::cuda(0x7F - 1);
 
@@ -53,6 +58,11 @@ struct Site {
   static Site of(uint64_t key) {
     return {device_of(key), device_of(key >> 7), (key >> 14 & 1) != 0, (key >> 15 & 1) != 0, key >> 16};
   }
+  bool is_python() const { return place != 0 && !native; }
+  static uint64_t now(uint64_t key) {
+    return of(key).is_python() && memory::provenance::module_was_called() ? key | kLater : key;
+  }
+  static uint64_t whenever(uint64_t key) { return of(key).is_python() ? key & ~kLater : key; }
   Site without_place() const { return {from, to, staged, false, 0}; }
 };
 
@@ -76,6 +86,7 @@ struct Total {
   uint64_t bytes = 0;
   uint64_t copies = 0;
   uint64_t first = 0;  // a First; 0: not known yet
+  bool later = false;  // some of the copies came after a module was first called
 };
 
 // What the log knows already. Under the lock; leaked: hooks run after static destructors.
@@ -83,6 +94,7 @@ struct Written {
   int id = 0;
   uint64_t bytes = 0;
   uint64_t timed = 0;  // copies
+  bool before_forward = false;
 };
 SpinLock lock;
 std::unordered_map<uint64_t, Written>* written = nullptr;
@@ -121,7 +133,8 @@ bool due() {
 std::vector<std::pair<uint64_t, Total>> totals() {
   std::unordered_map<uint64_t, Total> sums;
   counters.for_each([&](uint64_t key, uint64_t bytes, uint64_t copies, uint64_t first) {
-    Total& sum = sums[key];
+    Total& sum = sums[Site::whenever(key)];
+    sum.later = sum.later || key != Site::whenever(key);
     if (first != 0) sum.first = sum.first == 0 ? first : std::min(sum.first, first);
     sum.bytes += bytes;
     sum.copies += copies;
@@ -129,6 +142,21 @@ std::vector<std::pair<uint64_t, Total>> totals() {
   std::vector<std::pair<uint64_t, Total>> list(sums.begin(), sums.end());
   std::sort(list.begin(), list.end(), [](const auto& a, const auto& b) { return a.second.bytes > b.second.bytes; });
   return list;
+}
+
+// By sites, as above.
+std::unordered_map<uint64_t, copy::copy_times::Total> times_of_sites() {
+  std::unordered_map<uint64_t, copy::copy_times::Total> sums;
+  for (const auto& [key, time] : copy::copy_times::totals()) {
+    copy::copy_times::Total& sum = sums[Site::whenever(key)];
+    sum.copies += time.copies, sum.bytes += time.bytes, sum.nanoseconds += time.nanoseconds;
+  }
+  return sums;
+}
+
+// What was made ready before the program began to work. Where no module is ever called nobody knows when that was.
+bool before_forward(const Site& site, const Total& total) {
+  return site.is_python() && !total.later && memory::provenance::module_was_called();
 }
 
 // Names of all native places at once: each look-up alone would read the same symbol tables again.
@@ -161,6 +189,7 @@ Json record_of(const Site& site, const Total& total, int id, const evidence::Sou
   if (timed.copies > 0)
     record["timed"] = {{"copies", timed.copies}, {"bytes", timed.bytes}, {"nanoseconds", timed.nanoseconds}};
   if (total.first != 0) record["first"] = First::json(total.first);
+  if (before_forward(site, total)) record["before_forward"] = true;
   if (site.place == 0) {
     record["other"] = true;
   } else if (site.native) {
@@ -176,7 +205,9 @@ Json record_of(const Site& site, const Total& total, int id, const evidence::Sou
 // A log that is written to every minute for a month must stay small: a site comes again once it has grown by a quarter,
 // and at the end. Who asks for a shorter interval than this, in seconds, is looking on.
 constexpr int kLookingOn = 5;
-bool has_grown(const Total& total, const copy::copy_times::Total& timed, const Written& known, bool at_end) {
+bool has_changed(const Site& site, const Total& total, const copy::copy_times::Total& timed, const Written& known,
+                 bool at_end) {
+  if (before_forward(site, total) != known.before_forward) return true;
   return at_end || options().traffic_interval < kLookingOn ? total.bytes != known.bytes || timed.copies != known.timed
                                                            : total.bytes - known.bytes > known.bytes / 4;
 }
@@ -186,21 +217,24 @@ void write(bool at_end) {
   if (!any.load(std::memory_order_relaxed) || !log::is_open()) return;
   if (!written) written = new std::unordered_map<uint64_t, Written>;
   auto list = totals();
-  auto times = copy::copy_times::totals();
+  auto times = times_of_sites();
   std::erase_if(list, [&](const auto& entry) {
     const auto known = written->find(entry.first);
-    return known != written->end() && !has_grown(entry.second, times[entry.first], known->second, at_end) &&
+    return known != written->end() &&
+           !has_changed(Site::of(entry.first), entry.second, times[entry.first], known->second, at_end) &&
            !(at_end && log::has_html());
   });
   const evidence::SourceText source = evidence::source_from_disk();
   const auto names = native_names(list);
   for (const auto& [key, total] : list) {
-    const auto [entry, fresh] = written->try_emplace(key, Written{static_cast<int>(written->size()) + 1, 0, 0});
-    const Json record = record_of(Site::of(key), total, entry->second.id, source, names, times[key]);
-    if (entry->second.bytes != total.bytes || entry->second.timed != times[key].copies) log::write(record);
+    const auto [entry, fresh] = written->try_emplace(key, Written{static_cast<int>(written->size()) + 1, 0, 0, false});
+    Written& known = entry->second;
+    const bool before = before_forward(Site::of(key), total);
+    const Json record = record_of(Site::of(key), total, known.id, source, names, times[key]);
+    if (known.bytes != total.bytes || known.timed != times[key].copies || known.before_forward != before)
+      log::write(record);
     if (log::has_html()) log::write_html(report::html_traffic(log::process(), record));
-    entry->second.bytes = total.bytes;
-    entry->second.timed = times[key].copies;
+    known = {known.id, total.bytes, times[key].copies, before};
   }
 }
 
@@ -239,6 +273,7 @@ uint64_t site_of(const memory::CopyEnds& ends, stacks::OnePythonStack& stack) {
 bool add_to(uint64_t& key, uint64_t bytes, uint64_t copies) {
   if (shard == kNoShard) shard = counters.shard_for_new_thread();
   if (!any.load(std::memory_order_relaxed)) any.store(true, std::memory_order_relaxed);
+  key = Site::now(key);
   uint64_t before = counters.add(shard, key, bytes, copies);
   if (before == ShardedCounters::kFull)
     before = counters.add(shard, key = Site::of(key).without_place().packed(), bytes, copies);

@@ -94,12 +94,20 @@ void torch_has(Device device, size_t tensors, size_t reserved, stacks::StackId s
   if (tensors - then / 128 > then) look_is_due.store(true, std::memory_order_relaxed);
 }
 
-void is_used(Device device, Use use, size_t bytes, uint64_t given) {
-  if (!of(device)) return;
-  used[device.index][static_cast<size_t>(use)].fetch_add(bytes, std::memory_order_relaxed);
-  if (!peaks_lock.try_lock()) return;
+void begins_as(Device device, Use use, size_t bytes) {
+  if (of(device)) used[device.index][static_cast<size_t>(use)].fetch_add(bytes, std::memory_order_relaxed);
+}
+
+void is_used(Device device, Use use, size_t bytes, uint64_t given, Use before) {
+  begins_as(device, use, bytes);
+  if (before != Use::other) no_longer_used(device, before, bytes);
+  if (!of(device) || !peaks_lock.try_lock()) return;
   const std::lock_guard hold(peaks_lock, std::adopt_lock);
-  if (given <= peaks[device.index].time) peaks[device.index].uses[static_cast<size_t>(use)] += bytes;
+  Peak& peak = peaks[device.index];
+  if (given > peak.time) return;
+  peak.uses[static_cast<size_t>(use)] += bytes;
+  uint64_t& no_longer = peak.uses[static_cast<size_t>(before)];
+  no_longer -= std::min<uint64_t>(no_longer, bytes);
 }
 
 void no_longer_used(Device device, Use use, size_t bytes) {

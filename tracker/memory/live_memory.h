@@ -13,18 +13,20 @@
 
 namespace devtrace::memory::live_memory {
 
-// What a block of PyTorch's is there for, as far as a look at the program's objects has shown. Until then it is
-// `other`.
-enum class Use : uint8_t { other, weights, gradients, optimizer, cache };
-constexpr size_t kUses = 5;
+// What a block of PyTorch's is there for, as far as a look at the program's objects has shown. Until then it is one of
+// `activations` if it was given while a module was called, else `other`.
+enum class Use : uint8_t { other, weights, gradients, optimizer, cache, activations };
+constexpr size_t kUses = 6;
 
 // Hot. What PyTorch's allocator says of itself. Nothing for devices that are none of CUDA's.
 // `stack`: who was given the block by which it has so much; 0: nobody knows.
 void torch_has(Device device, size_t tensors, size_t reserved, stacks::StackId stack = 0);
 
-// A block that lives is used so; it was given at `given`, in nanoseconds since the epoch. Of a peak since then it is a
-// part, too.
-void is_used(Device device, Use use, size_t bytes, uint64_t given);
+// Hot. A block that is just being given is used so.
+void begins_as(Device device, Use use, size_t bytes);
+// A block that lives, and was taken to be used as `before`, is used so; it was given at `given`, in nanoseconds since
+// the epoch. Of a peak since then it is a part, too.
+void is_used(Device device, Use use, size_t bytes, uint64_t given, Use before = Use::other);
 // Hot. Such a block is gone.
 void no_longer_used(Device device, Use use, size_t bytes);
 

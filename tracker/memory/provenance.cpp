@@ -54,6 +54,15 @@ struct Ended {
 };
 constinit AddressMap<Ended> ended;
 
+constinit std::atomic<bool> called{false};
+
+void use_begins(Kept& block, Device device) {
+  if (!device.is_cuda() || !stacks::in_module_call(block.stack)) return;
+  block.use = static_cast<uint64_t>(live_memory::Use::activations) & 7;
+  live_memory::begins_as(device, live_memory::Use::activations, block.bytes);
+  if (!called.load(std::memory_order_relaxed)) called.store(true, std::memory_order_relaxed);
+}
+
 void use_ends(const Kept& block) {
   if (block.use == 0) return;
   live_memory::no_longer_used(Device{static_cast<int8_t>(block.device)}, static_cast<live_memory::Use>(block.use),
@@ -113,9 +122,14 @@ std::optional<Block> given_out_of_unseen(uintptr_t address) {
 
 }  // namespace
 
+bool module_was_called() {
+  return called.load(std::memory_order_relaxed);
+}
+
 stacks::StackId given(uintptr_t address, size_t bytes, Device device) {
   if (any_existing.load(std::memory_order_relaxed)) existing_is_gone(address);
-  const Kept block = described(address, bytes, device);
+  Kept block = described(address, bytes, device);
+  use_begins(block, device);
   Kept old;
   if (blocks.put(block, old)) forget(old);
   return block.stack;
@@ -167,12 +181,14 @@ void is_used(uintptr_t address, live_memory::Use use) {
   for (ExtentMap<Kept>* const map : {&blocks, &existing}) {
     Kept block;
     if (!map->around(address, block)) continue;
-    bool fresh = false;
+    const auto before = static_cast<live_memory::Use>(block.use);
+    if (before != live_memory::Use::other && before != live_memory::Use::activations) return;
+    bool same = false;
     map->update(block.address, [&](Kept& now) {  // which may be another by now
-      fresh = now.use == 0 && now.stack == block.stack && now.time == block.time && now.bytes == block.bytes;
-      if (fresh) now.use = static_cast<uint64_t>(use) & 7;
+      same = now.use == block.use && now.stack == block.stack && now.time == block.time && now.bytes == block.bytes;
+      if (same) now.use = static_cast<uint64_t>(use) & 7;
     });
-    if (fresh) live_memory::is_used(Device{static_cast<int8_t>(block.device)}, use, block.bytes, block.time);
+    if (same) live_memory::is_used(Device{static_cast<int8_t>(block.device)}, use, block.bytes, block.time, before);
     return;
   }
 }

@@ -31,6 +31,10 @@ struct Block {
   bool pooled = false;  // a library's pool gave it out (memory/pooled_memory.h)
 };
 
+// Whether a module of PyTorch's was ever called that took memory of a device for it: from then on the program works,
+// and before it was made ready.
+bool module_was_called();
+
 // Hot: no malloc, no lock held while calling out. A block is what PyTorch's allocator gives out, or a file that it
 // maps; an allocation is what CUDA gives out.
 stacks::StackId given(uintptr_t address, size_t bytes, Device device);  // whose it is
@@ -47,7 +51,8 @@ inline void copied(uintptr_t to, uintptr_t from) {
   copied(to, from, stack);
 }
 
-// What the block that `address` lies in is there for. What is said first holds as long as the block does.
+// What the block that `address` lies in is there for. What is said first holds as long as the block does; what was
+// given while a module was called is one of the activations until then.
 void is_used(uintptr_t address, live_memory::Use use);
 
 // The block, else what a library's pool has given out of the allocation, else the allocation, that `address` lies in.

@@ -131,8 +131,11 @@ void write_out_of_memory(std::string_view message) {
 // Of what the peak consisted, as far as a look at the program has shown.
 void add_uses(Json& record, const memory::live_memory::Peak& peak) {
   using memory::live_memory::Use;
-  constexpr std::pair<const char*, Use> kNames[] = {
-      {"weights", Use::weights}, {"gradients", Use::gradients}, {"optimizer", Use::optimizer}, {"caches", Use::cache}};
+  constexpr std::pair<const char*, Use> kNames[] = {{"weights", Use::weights},
+                                                    {"gradients", Use::gradients},
+                                                    {"optimizer", Use::optimizer},
+                                                    {"caches", Use::cache},
+                                                    {"activations", Use::activations}};
   uint64_t known = 0;
   for (const auto& [name, use] : kNames) {
     const uint64_t bytes = std::min(peak.uses[static_cast<size_t>(use)], peak.tensors - known);

@@ -215,6 +215,10 @@ StackId call_site_of(StackId id) {
   return is_native(id) ? native_call_site_of(id) : id;
 }
 
+bool in_module_call(StackId id) {
+  return !is_native(id) && table.in_module_call(id);
+}
+
 std::vector<PythonFrame> resolve(StackId id) {
   std::vector<PythonFrame> frames;
   if (is_native(id)) return frames;

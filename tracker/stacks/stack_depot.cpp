@@ -40,10 +40,15 @@ uint32_t StackDepot::add_frame(std::string_view file, std::string_view function,
   return frame_index_.add(hash, number, arena, [&](uint32_t n) { return hash_item(frames_[n]); }) ? number : 0;
 }
 
+// torch.nn.Module.__call__'s, whatever class is called.
+bool StackDepot::calls_module(const FrameItem& frame) const {
+  return text(frame.file).ends_with("torch/nn/modules/module.py") && text(frame.function).ends_with("_call_impl");
+}
+
 uint32_t StackDepot::add_call(uint32_t caller, uint32_t frame, Arena& arena) {
   DEVTRACE_ASSERT(caller <= nodes_.count() && frame != 0 && frame <= frames_.count());
   const auto hash_node = [](const Node& node) { return hash_pair(node.caller, node.frame); };
-  const Node node{caller, frame};
+  const Node node{caller, frame, in_module_call(caller) || calls_module(frames_[frame])};
   const uint64_t hash = hash_node(node);
   const auto same = [&](uint32_t number) { return nodes_[number].caller == caller && nodes_[number].frame == frame; };
   if (const uint32_t known = node_index_.find(hash, same)) return known;

@@ -113,8 +113,12 @@ class StackDepot {
   // The id of a frame with this content; 0 when full. The texts are copied.
   uint32_t add_frame(std::string_view file, std::string_view function, int line, Arena& arena);
 
-  // The id of the stack that calls `frame` from `caller` (0: the outermost frame); 0 when full.
+  // The id of the stack that calls `frame` from `caller` (0: the outermost frame); 0 when full. One with a frame in
+  // which PyTorch calls a module is marked, and so is all that is called from it.
   uint32_t add_call(uint32_t caller, uint32_t frame, Arena& arena);
+
+  // Hot: two loads. Whether the stack is marked so.
+  bool in_module_call(uint32_t stack) const { return stack != 0 && nodes_[stack].in_module_call; }
 
   // Says that this id was given out as a stack, not just as a part of one.
   void count_stack(uint32_t stack, Arena& arena);
@@ -147,9 +151,12 @@ class StackDepot {
   };
   struct Node {
     uint32_t caller;
-    uint32_t frame;
+    uint32_t frame : 24;
+    uint32_t in_module_call : 1;
   };
+  static_assert(Numbered<FrameItem>::kMax < 1 << 24 && sizeof(Node) == 8);
 
+  bool calls_module(const FrameItem& frame) const;
   std::string_view text(uint32_t number) const { return {texts_[number].bytes, texts_[number].size}; }
   uint32_t add_text(std::string_view content, Arena& arena);
 

@@ -62,6 +62,10 @@ constexpr bool is_native(StackId id) {
 // innermost frame of the user's own on. 0: of none.
 StackId call_site_of(StackId id);
 
+// Hot: two loads. Whether a module of PyTorch's is being called (torch.nn.Module.__call__) anywhere in this stack.
+// Never in a native one.
+bool in_module_call(StackId id);
+
 // The same for one event, of which several want to know it: taken when the first asks.
 class OnePythonStack {
  public:

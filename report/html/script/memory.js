@@ -1,7 +1,7 @@
 // How much of each device's memory was in use at the most, of what that consisted, how it went, and where it was not enough.
 
 const MEMORY = { width: 720, height: 180, bar: 14, left: 64, bottom: 20, rows: 64 };
-const PARTS = ["weights", "gradients", "optimizer", "caches", "activations and other"];
+const PARTS = ["weights", "gradients", "optimizer", "caches", "activations", "other"];
 
 // In its words, so that text, Markdown and page say the same; and the parts as lengths of a bar, the device's whole memory as its frame.
 function drawPeak(record) {

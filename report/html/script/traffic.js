@@ -5,7 +5,7 @@ const TRAFFIC = { devices: 17, sites: 20 };
 function trafficRows() {
   return log.traffic.map((record) => ({
     record, from: string(record.from), to: string(record.to), bytes: Number(record.bytes) || 0, copies: Number(record.copies) || 0,
-    seconds: Number(object(record.shown).seconds) || 0, link: string(object(record.shown).link), name: string(object(record.shown).name), measured: object(record.shown).measured === true, place: string(object(record.shown).place),
+    seconds: Number(object(record.shown).seconds) || 0, link: string(object(record.shown).link), name: string(object(record.shown).name), measured: object(record.shown).measured === true, working: object(record.shown).working === true, place: string(object(record.shown).place),
   })).filter((row) => row.from && row.to);
 }
 
@@ -42,9 +42,10 @@ function drawMatrix(rows) {
     const some = between(from, to);
     if (!some.length) return make("td", { className: "quiet" }, from === to ? "" : "–");
     const all = sum(some);
+    const working = sum(some.filter((row) => row.working));
     const links = [...new Set(some.map((row) => row.link).filter(Boolean))].join("; ");
     return make("td", { title: printable(links) }, make("b", null, bytes(all.bytes)), make("small", null, `${copiesOf(all.copies)}, ≥ ${duration(all.seconds)}`),
-      tokens > 0 && make("small", null, `a token: ${bytes(all.bytes / tokens)}, ≥ ${duration(all.seconds / tokens)}`),
+      tokens > 0 && make("small", null, working.bytes > 0 ? `a token: ${bytes(working.bytes / tokens)}, ≥ ${duration(working.seconds / tokens)}` : "a token: nothing"),
       make("span", { className: "meter", style: `width: ${Math.max(2, Math.round(100 * all.bytes / most))}%`, "aria-hidden": "true" }));
   };
   return table("matrix", ["from \\ to", ...names.map(deviceName)], names.map((from) => [deviceName(from), ...names.map((to) => cell(from, to))]), "Traffic by pairs of devices");

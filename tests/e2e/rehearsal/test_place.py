@@ -66,6 +66,33 @@ def test_a_checkpoint_that_is_loaded_by_another_map(tmp_path):
     assert (sequential["cheapest"], balanced["cheapest"]) == (True, False)  # nothing crosses with all on one device
 
 
+OFFLOADED = """
+import sys, torch
+from accelerate import cpu_offload
+layers = torch.nn.Sequential(*[torch.nn.Linear(1024, 1024, bias=False) for _ in range(4)])  # 16 MiB
+if sys.argv[1] == "host":
+    cpu_offload(layers, torch.device("cuda:0"))
+else:
+    layers.to("cuda:0")
+with torch.no_grad():
+    for _ in range(4):
+        layers(torch.ones(1, 1024, device="cuda:0"))
+"""
+
+
+def test_what_comes_from_the_host_again_for_each_token(tmp_path):
+    """Weights that are offloaded cross at each; those that are brought to the device once do not."""
+    (tmp_path / "program.py").write_text(OFFLOADED)
+    words = ["--try", "weights=host,device", "--memory", "256MiB", "--tokens", 4]
+    outcome = place(tmp_path, *words, "--format", "json", "--", sys.executable, "program.py", "{weights}")
+    assert outcome.code == 0, outcome.err + outcome.out
+    host, device = json.loads(outcome.out)["tries"]
+    assert (host["from_host_a_token"], device["from_host_a_token"]) == (16 << 20, 0)
+    assert device["from_host"] == 16 << 20 and host["from_host"] == 64 << 20
+    outcome = place(tmp_path, *words, "--", sys.executable, "program.py", "{weights}")
+    assert "0 B between devices a token, 16 MiB from the host\n" in outcome.out and "0 B between devices a token\n" in outcome.out, outcome.out
+
+
 PRETRAINED = """
 import torch
 from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM

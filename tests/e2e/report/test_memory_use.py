@@ -30,7 +30,7 @@ def report(log, *options):
 
 
 def parts(record):
-    return {name: record[name] / MIB for name in ("weights", "gradients", "optimizer", "caches", "other")}
+    return {name: record[name] / MIB for name in ("weights", "gradients", "optimizer", "caches", "activations", "other")}
 
 
 FULL = """
@@ -133,6 +133,37 @@ def test_a_cache_that_grows(rehearsed):
     assert all(held >= used for held, used in zip(course["reserved"], course["tensors"]))
 
 
+FORWARD = """
+import torch
+class KVCache:
+    def __init__(self):
+        self.keys = torch.zeros(1 << 20, dtype=torch.uint8, device="cuda:0")
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = torch.nn.Linear(1024, 1024, bias=False)
+    def forward(self, x, cache):
+        cache.keys = torch.cat([cache.keys, torch.zeros(2 << 20, dtype=torch.uint8, device="cuda:0")])  # enough for a look
+        wide = torch.empty(64 << 20, dtype=torch.uint8, device="cuda:0")
+        return self.inner(x) + wide[0]  # with cuBLAS's workspace of 32 MiB
+def main():
+    net, cache = Net().to("cuda:0"), KVCache()
+    kept = torch.zeros(8 << 20, dtype=torch.uint8, device="cuda:0")
+    with torch.no_grad():
+        for _ in range(24):
+            net(torch.ones(1, 1024, device="cuda:0"), cache)
+main()
+"""
+
+
+def test_what_a_forward_takes_is_activations(rehearsed):
+    """They are gone before anybody looks; the cache is made in the forward as well, and is a cache once it was seen."""
+    _, peaks, _ = rehearsed(FORWARD)
+    found = parts(peaks["cuda:0"])
+    assert found["weights"] == 4 and 8 <= found["other"] < 9, found
+    assert 96 <= found["activations"] < 97 and 45 <= found["caches"] <= 49, found
+
+
 SPLIT = """
 import torch
 from accelerate import dispatch_model
@@ -155,6 +186,77 @@ def test_what_crosses_for_each_token(rehearsed, tmp_path):
         assert len(lines) == 2 and all(f"; a token {row >> 10} KiB, at least " in line for line in lines), lines  # there and back
     assert "a token" not in report(log, "--format", "text")
     assert json.loads(report(log, "--format", "json", "--tokens", "4").splitlines()[0])["tokens"] == 4
+
+
+OFFLOADED = """
+import torch
+from accelerate import cpu_offload
+def main():
+    net = cpu_offload(torch.nn.Sequential(torch.nn.Linear(256, 256, bias=False), torch.nn.Linear(256, 256, bias=False)), torch.device("cuda:0"))
+    with torch.no_grad():
+        for _ in range(4):
+            net(torch.zeros(64, 256, device="cuda:0"))
+main()
+"""
+BY_HAND = """
+import torch
+def main():
+    layers = [torch.nn.Linear(256, 256, bias=False) for _ in range(2)]
+    with torch.no_grad():
+        for _ in range(4):
+            x = torch.zeros(64, 256, device="cuda:0")
+            for layer in layers:
+                layer.to("cuda:0")
+                x = layer(x)
+                layer.to("meta")
+                layer.to_empty(device="cpu")
+main()
+"""
+STEPS = """
+import torch
+def main():
+    net = torch.nn.Linear(256, 256, bias=False)
+    net.load_state_dict({"weight": torch.ones(256, 256)})
+    net = net.to("cuda:0")
+    for _ in range(4):
+        net(torch.ones(64, 256).to("cuda:0")).sum().backward()
+    torch.save(net.state_dict(), "checkpoint.pt")
+    net.load_state_dict(torch.load("checkpoint.pt", map_location="cpu"))
+main()
+"""
+NO_MODULE = """
+import torch
+weight = torch.ones(256, 256).to("cuda:0")
+for _ in range(4):
+    (torch.ones(64, 256).to("cuda:0") @ weight).sum()
+"""
+ROW, WEIGHT = 64 * 256 * 4, 256 * 256 * 4
+
+
+@pytest.mark.parametrize("source, a_token, all_of_it", [
+    (SPLIT, 0, 3 * (WEIGHT + 1024)), (OFFLOADED, 2 * WEIGHT, 8 * WEIGHT), (BY_HAND, 2 * WEIGHT, 8 * WEIGHT), (STEPS, ROW, 2 * WEIGHT + 4 * ROW),
+    (NO_MODULE, ROW + WEIGHT // 4, WEIGHT + 4 * ROW),
+], ids=["dealt out", "offloaded", "offloaded by hand", "trained and saved", "no module"])  # fmt: skip
+def test_what_makes_a_program_ready_is_not_a_token_s(rehearsed, page, tmp_path, source, a_token, all_of_it):  # noqa: F811
+    """From the host to cuda:0: weights once, before the first forward, or again at each; the rows of a step; checkpoints."""
+    rehearsed(source)
+    log = next(tmp_path.glob("devtrace-*.jsonl"))
+    size = lambda count: f"{count >> 20} MiB" if count >= MIB else f"{count >> 10} KiB"  # noqa: E731
+    words = f"; a token {size(a_token)}, at least " if a_token else "; a token nothing"
+    for style in ("text", "markdown"):
+        told = report(log, "--format", style, "--tokens", "4").splitlines()
+        (line,) = [each for each in told if "a token" in each and each.replace("`", "").strip("| ").startswith(("cpu to cuda:0", "cpu | cuda:0"))]
+        assert words in line, line
+    for more in ((), ("--redact",)):
+        records = [json.loads(line) for line in report(log, "--format", "json", "--tokens", "4", *more).splitlines()]
+        last = {each["id"]: each for each in records if each["record"] == "traffic"}
+        rows = [each for each in last.values() if (each["from"], each["to"]) == ("cpu", "cuda:0")]
+        assert sum(each["a_token"] for each in rows) == a_token and sum(each["bytes"] for each in rows) == all_of_it, rows
+    (tmp_path / "page.html").write_text(report(log, "--format", "html", "--tokens", "4"))
+    page.open(tmp_path / "page.html")
+    cells = page.run("return [...document.querySelectorAll('table.matrix td')].map((each) => each.textContent)")
+    here = [cell for cell in cells if "a token" in cell]
+    assert any((f"a token: {size(a_token)}, ≥" if a_token else "a token: nothing") in cell for cell in here), cells
 
 
 def test_the_page_has_pictures(rehearsed, page, tmp_path):  # noqa: F811

@@ -56,6 +56,34 @@ TEST(Links, SayWhatIsAssumed) {
   EXPECT_EQ(link_for(process("NVIDIA A100-SXM4-80GB"), "cpu", "cuda:7", false, kGB).name, "PCIe 4.0 x16 (assumed)");
 }
 
+TEST(TrafficReport, OfATokenIsWhatCrossesWhileTheProgramWorks) {
+  const auto called_from = [](Json record, const char* file, const char* function) {
+    record["python"].push_back({{"file", file}, {"line", 1}, {"function", function}});
+    return record;
+  };
+  constexpr const char* kModule = "/lib/site-packages/torch/nn/modules/module.py";
+  const Json plain = record(1, "cpu", "cuda:0", 400);
+  Json before = record(2, "cpu", "cuda:0", 1000);
+  before["before_forward"] = true;
+  const Json saved = called_from(plain, "/lib/site-packages/torch/serialization.py", "save");
+  EXPECT_TRUE(while_working(plain));
+  EXPECT_FALSE(while_working(before));
+  EXPECT_FALSE(while_working(saved));
+  EXPECT_FALSE(while_working(called_from(plain, kModule, "Module.load_state_dict")));
+  EXPECT_TRUE(while_working(called_from(plain, kModule, "Module.to")));
+  EXPECT_TRUE(while_working(called_from(saved, kModule, "Module._call_impl"))) << "read from the disk at each call";
+  Traffic traffic;
+  traffic.take(plain);
+  traffic.take(before);
+  Json told = process("Tesla T4");
+  told["tokens"] = 4;
+  const auto pairs = traffic.pairs(told);
+  ASSERT_EQ(pairs.size(), 1u);
+  EXPECT_EQ(pairs[0].bytes, 1400u);
+  EXPECT_EQ(pairs[0].working_bytes, 400u);
+  EXPECT_THAT(for_one_token(told, pairs[0]), HasSubstr("; a token 100 B, at least"));
+}
+
 TEST(TrafficReport, OfOneSiteTheLastRecordHolds) {
   Traffic traffic;
   EXPECT_TRUE(traffic.empty());

@@ -109,6 +109,26 @@ TEST(LiveMemory, APeakKnowsWhatItWasFor) {
   memory::live_memory::forget_all();
 }
 
+TEST(LiveMemory, AnActivationMayTurnOutToBeAnother) {
+  using memory::live_memory::Use;
+  const Device device = Device::cuda(2);
+  const auto part = [&](Use use) { return memory::live_memory::peak_of(device).uses[static_cast<size_t>(use)]; };
+  memory::live_memory::forget_all();
+  memory::live_memory::begins_as(device, Use::activations, 300);
+  memory::live_memory::torch_has(device, 1000, 1000);
+  const uint64_t then = memory::live_memory::peak_of(device).time;
+  EXPECT_EQ(part(Use::activations), 300u);
+  memory::live_memory::is_used(device, Use::cache, 100, then - 1, Use::activations);
+  EXPECT_EQ(part(Use::activations), 200u);
+  EXPECT_EQ(part(Use::cache), 100u);
+  memory::live_memory::no_longer_used(device, Use::activations, 200);
+  EXPECT_EQ(part(Use::activations), 200u) << "of that peak it was a part";
+  memory::live_memory::torch_has(device, 1100, 2000);
+  EXPECT_EQ(part(Use::activations), 0u);
+  EXPECT_EQ(part(Use::cache), 100u);
+  memory::live_memory::forget_all();
+}
+
 TEST(LiveMemory, ALookIsDueWhenAPeakHasGrown) {
   memory::live_memory::forget_all();
   memory::live_memory::note_looked();

@@ -48,6 +48,25 @@ struct Tables {
   }
 };
 
+TEST(StackDepot, MarksWhatIsCalledFromAModulesCall) {
+  auto tables = std::make_unique<Tables>();
+  const auto frame = [&](const char* file, const char* function) {
+    return tables->table.add_frame(file, function, 1, tables->arena);
+  };
+  const auto call = [&](uint32_t caller, uint32_t callee) {
+    return tables->table.add_call(caller, callee, tables->arena);
+  };
+  const uint32_t main = call(0, frame("main.py", "main"));
+  const uint32_t moved = call(main, frame("/lib/torch/nn/modules/module.py", "Module.to"));
+  const uint32_t mine = call(main, frame("main.py", "_call_impl"));
+  const uint32_t called = call(main, frame("/lib/torch/nn/modules/module.py", "Module._call_impl"));
+  const uint32_t older = call(main, frame("/lib/torch/nn/modules/module.py", "_call_impl"));
+  const uint32_t inner = call(called, frame("main.py", "forward"));
+  for (const uint32_t stack : {0u, main, moved, mine}) EXPECT_FALSE(tables->table.in_module_call(stack)) << stack;
+  for (const uint32_t stack : {called, older, inner}) EXPECT_TRUE(tables->table.in_module_call(stack)) << stack;
+  EXPECT_EQ(call(called, frame("main.py", "forward")), inner);
+}
+
 TEST(StackDepot, KeepsEachStackOnce) {
   auto tables = std::make_unique<Tables>();
   const uint32_t abc = tables->add({"a", "b", "c"});
