@@ -40,8 +40,14 @@ std::string last_line(const std::string& text) {
   return last.substr(0, 200);
 }
 
-int device_of(std::string_view name) {
-  return name.starts_with("cuda:") ? std::atoi(std::string(name.substr(5)).c_str()) : -1;
+// The device's number among all that are simulated: CUDA_VISIBLE_DEVICES gives a process others.
+int device_of(const Json& process, std::string_view name) {
+  if (!name.starts_with("cuda:")) return -1;
+  int index = std::atoi(std::string(name.substr(5)).c_str());
+  std::string_view visible = report::string(process, "visible_devices");
+  if (visible.empty() || visible.find_first_not_of("0123456789,") != visible.npos) return index;
+  for (; index > 0 && visible.find(',') != visible.npos; --index) visible.remove_prefix(visible.find(',') + 1);
+  return std::atoi(std::string(visible.substr(0, visible.find(','))).c_str());
 }
 
 // What the map's file says.
@@ -65,7 +71,7 @@ void read_summaries(const fs::path& folder, Measured* measured) {
 
 void add_memory(const Json& process, const report::MemoryUse& memory, Measured* measured) {
   for (const Json& each : memory.devices()) {
-    const int device = device_of(report::string(each, "device"));
+    const int device = device_of(process, report::string(each, "device"));
     const auto count = [&](const char* key) {
       return static_cast<uint64_t>(std::max<int64_t>(0, report::integer(each, key).value_or(0)));
     };
@@ -80,7 +86,7 @@ void add_memory(const Json& process, const report::MemoryUse& memory, Measured* 
 // From another rank it comes over a link as well.
 void add_traffic(const Json& process, const report::Traffic& traffic, Measured* measured) {
   for (const report::Traffic::Row& row : traffic.pairs(process)) {
-    const int from = device_of(row.from), to = device_of(row.to);
+    const int from = device_of(process, row.from), to = device_of(process, row.to);
     if (to < 0) continue;
     if (row.from == "ranks" || (from >= 0 && from != to)) {
       measured->between += row.bytes;

@@ -93,6 +93,23 @@ def test_what_comes_from_the_host_again_for_each_token(tmp_path):
     assert "0 B between devices a token, 16 MiB from the host\n" in outcome.out and "0 B between devices a token\n" in outcome.out, outcome.out
 
 
+SEVERAL = """
+import os, subprocess, sys
+for device in "01":
+    code = "import torch; kept = torch.zeros(100 << 20, dtype=torch.uint8, device='cuda:0')"
+    subprocess.run([sys.executable, "-c", code], env={**os.environ, "CUDA_VISIBLE_DEVICES": device}, check=True)
+"""
+
+
+def test_processes_that_see_one_device_each(tmp_path):
+    """Each calls its own cuda:0."""
+    (tmp_path / "program.py").write_text(SEVERAL)
+    outcome = place(tmp_path, "--try", "gpus=2", "--memory", "128MiB", "--format", "json", "--", sys.executable, "program.py")
+    assert outcome.code == 0, outcome.err + outcome.out
+    (one,) = json.loads(outcome.out)["tries"]
+    assert one["peak"] == {"cuda:0": 100 << 20, "cuda:1": 100 << 20}
+
+
 PRETRAINED = """
 import torch
 from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM

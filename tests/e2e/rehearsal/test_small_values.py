@@ -236,6 +236,12 @@ def moved(outcome):
     return sorted((one["from"], one["to"], one["bytes"], one["copies"], one.get("what", "")) for one in traffic(outcome))
 
 
+def lies(outcome):
+    """Where each tensor of each model lies, by the last of its records."""
+    last = {record["id"]: record for record in outcome.records if record["record"] == "placement"}
+    return sorted((record["root"], entry["name"], entry["device"], entry["bytes"]) for record in last.values() for entry in record["entries"])
+
+
 def test_placement_and_traffic_do_not_depend_on_values(tmp_path):
     """A model small enough to be computed whole."""
     found = {}
@@ -243,8 +249,10 @@ def test_placement_and_traffic_do_not_depend_on_values(tmp_path):
         (folder := tmp_path / values.partition(":")[0]).mkdir()
         outcome, result = placed(folder, values, "tiny", "--tokens", 5, "--sample")
         assert outcome.code == 0 and outcome.findings == [], outcome.err
-        found[values] = (len(result["tokens"]), result["allocated"], moved(outcome))
+        found[values] = (len(result["tokens"]), result["allocated"], moved(outcome), lies(outcome))
         assert moved(outcome)
+        layers = {device for root, name, device, _ in lies(outcome) if name.startswith("model.layers.")}
+        assert layers == {"cuda:0", "cuda:1"}
     assert found["all"] == found["small:1KiB"]
     assert found["all"][0] == 5
 
