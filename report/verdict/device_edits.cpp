@@ -214,9 +214,23 @@ std::optional<std::string> draw_on(std::string_view source, std::string_view gen
   return dedented(spliced(spliced(source, {end, end}, moved), *said, device));
 }
 
+// `x, y = x.to(device), y.to(device)`, where all say the same.
+static std::optional<std::string> redirect_all(std::string_view source, const Scan& scan, std::vector<Call> calls,
+                                               std::string_view device) {
+  std::sort(calls.begin(), calls.end(), [](const Call& a, const Call& b) { return a.name > b.name; });
+  const auto said = [&](const Call& call) { return trimmed(source.substr(call.open + 1, call.close - call.open - 1)); };
+  std::string out(source);
+  for (const Call& call : calls) {
+    if (said(call) != said(calls[0]) || !looks_like_a_device(said(call)) || !scan.balanced) return std::nullopt;
+    out.replace(call.open + 1, call.close - call.open - 1, device);
+  }
+  return dedented(out);
+}
+
 std::optional<std::string> redirect_move(std::string_view source, std::string_view device) {
   const Scan scan(source);
   const auto calls = device_moves(source, scan);
+  if (calls.size() > 1) return redirect_all(source, scan, calls, device);
   if (calls.size() != 1 || !scan.balanced) return std::nullopt;
   const Call& call = calls[0];
   const auto spans = arguments(source, scan, call);

@@ -7,10 +7,11 @@
 
 namespace devtrace::report::verdict {
 
-// The line that put the input on its device, going to the model's instead. Only where `device` can be said there too:
-// in the same function, further up, in words that stand for the same thing on both lines.
+// The line that put the input on its device, going to the model's instead, which is the `wanted` one. Only where
+// `device` can be said there too: in the same function, further up, in words that stand for the same thing on both
+// lines.
 static std::optional<Fix> move_elsewhere(const Evidence& evidence, size_t frame, const Operand& input,
-                                         const std::string& device) {
+                                         const std::string& device, std::string_view wanted) {
   const Frame* moved = input.moved.line();
   const Frame& here = evidence.stack[frame];
   if (!moved || !moved->project || moved->file != here.file || moved->line >= here.line) return std::nullopt;
@@ -20,6 +21,9 @@ static std::optional<Fix> move_elsewhere(const Evidence& evidence, size_t frame,
   const bool anonymous =
       moved->function.starts_with("<") && moved->function != "<module>";  // <dictcomp> before 3.11 tells no owner
   if (!same_function && !anonymous) return std::nullopt;
+  for (const finding::Step& step : input.lineage)
+    if (const auto words = expression_of(step, wanted); step.what == "moved" && same_function && !words.empty())
+      if (auto line = redirect_move(moved->source, words)) return repair_of(*moved, std::move(*line));
   if (!device.starts_with("self.") && !device.starts_with("next(self.") && !device.starts_with("\""))
     return std::nullopt;
   auto line = redirect_move(moved->source, device);
@@ -34,7 +38,7 @@ std::optional<Fix> move_at_call(const Evidence& evidence, size_t caller, const O
   if (device.empty()) return std::nullopt;
   // Of a model that is spread over devices the caller does not know which part will meet it.
   if (state.root_devices.size() > 1 && device.starts_with('"')) return std::nullopt;
-  if (auto fix = move_elsewhere(evidence, caller, input, device)) return fix;
+  if (auto fix = move_elsewhere(evidence, caller, input, device, state.device)) return fix;
   return repairing(move_with_siblings(evidence, caller, input, device));
 }
 

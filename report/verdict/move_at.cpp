@@ -112,7 +112,10 @@ std::string others_moved(const Evidence& evidence, size_t frame, const Operand& 
     if (has(in_front_already, move_of(name, device)) || has(in_front, move_of(name, device)) ||
         has(line, fmt::format("{}.to(", name)))
       return;
-    const bool beside = is_argument_beside(line, name, own) && name.find("len") == name.npos;
+    // `loss(model(x), labels)`: what the model gives comes along.
+    const auto called = callee_of(here.source, own);
+    const bool given = is_argument_beside(line, name, own) || (called && is_argument_beside(line, name, *called));
+    const bool beside = given && name.find("len") == name.npos;
     if (!beside && !is_term(line, name) && !given_alike(here.source, name, own)) return;
     if (auto moved = replace_read(line, name, fmt::format("{}.to({})", name, device)))
       line = std::move(*moved);

@@ -59,6 +59,7 @@ std::optional<Cause> owned_by_an_object(const Evidence&);
 std::optional<Cause> made_on_the_default_device(const Evidence&);
 std::optional<Cause> made_inside_without_state(const Evidence&);
 std::optional<Cause> answered_from_before(const Evidence&);
+std::optional<Cause> made_beside_one_that_says(const Evidence&);
 std::optional<Cause> made_by_a_call_without_tensors(const Evidence&);
 std::optional<Cause> made_without_elements(const Evidence&);
 std::optional<Cause> given_by_a_call_in_the_line(const Evidence&);

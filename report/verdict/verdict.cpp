@@ -63,6 +63,7 @@ constexpr std::optional<Cause> (*kRules[])(const Evidence&) = {
 constexpr std::optional<Cause> (*kByKind[])(const Evidence&) = {
     rules::device_of_its_class,             // what an object takes that is told no device
     rules::state_of_two_models,             // registered tensors, or what was computed from them
+    rules::made_beside_one_that_says,       // by a function that says the device of the other one
     rules::made_by_a_call_without_tensors,  // on the CPU, by a function that the failing one called
     rules::kept_by_an_object,               // what an object has kept meets what is computed now
     rules::made_inside_without_state,       // on the CPU, inside a model of which nothing is there

@@ -91,6 +91,28 @@ std::optional<Cause> made_on_the_default_device(const Evidence& evidence) {
                use_site(evidence)};
 }
 
+// A function that has ended has made both: the other one's line says a device.
+std::optional<Cause> made_beside_one_that_says(const Evidence& evidence) {
+  const auto line = [](const Operand& it) { return it.created.line(); };
+  const auto unsaid = [&](const Operand& it) {
+    return it.on_cpu() && !it.moved.known() && !it.is_of_state() && !is_loaded_data(it) && line(it) &&
+           line(it)->project && makes_tensor(line(it)->source) && !says_device(line(it)->source);
+  };
+  for (const Operand& it : evidence.operands)
+    for (const Operand& other : evidence.operands) {
+      const bool beside = unsaid(it) && !other.on_cpu() && line(other) && says_device(line(other)->source) &&
+                          line(other)->same_function(*line(it)) && !in_a_constructor(it.created.stack) &&
+                          std::none_of(evidence.stack.begin(), evidence.stack.end(),
+                                       [&](const Frame& frame) { return frame.same_function(*line(it)); });
+      if (!beside) continue;
+      return Cause{"created-without-device", Confidence::medium,
+                   fmt::format("{} was made on cpu because {} says no device, and {} says one for {}.", it.name,
+                               at(line(it)), at(line(other)), with_place(other)),
+                   use_site(evidence)};
+    }
+  return std::nullopt;
+}
+
 // The line in front of the one that made it, in sight of it, that makes what it was made of, and says no device.
 static std::string made_of(const Frame& made) {
   int64_t number = made.around.line;

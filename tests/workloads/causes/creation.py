@@ -427,3 +427,22 @@ class Sampler:
         state = self.initial(condition.shape)
         return flow(state, condition)
 Sampler().sample(Flow().to("cuda:0"), torch.ones(2, 3).to("cuda:0"))
+
+# === where each graph of a batch begins
+# category: created-without-device
+# confidence: medium
+# repairs: line
+# fix: return other.offsets.to(self.ends.device) + self.ends[-1]
+class Graphs:
+    def __init__(self, ends, offsets):
+        self.ends, self.offsets = ends, offsets
+    @classmethod
+    def collate(cls, graphs):
+        offsets = torch.tensor([0, *[len(each) for each in graphs[:-1]]]).cumsum(0)
+        ends = torch.tensor([len(each) for each in graphs], device=graphs[0].device).cumsum(0)
+        return cls(ends, offsets)
+    def extend(self, other):
+        return other.offsets + self.ends[-1]
+graph = torch.ones(3, 2, device="cuda:0")
+joined = Graphs.collate([graph, graph])
+joined.extend(Graphs.collate([graph]))

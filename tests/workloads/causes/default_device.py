@@ -242,3 +242,17 @@ try:
     neighbours(torch.eye(3, device="cpu"))
 finally:
     torch.set_default_device(None)  # no mode stays for the programs that come
+
+# === a worker thread reads blocks of a cache on the second card
+# category: default-or-current-device
+# confidence: medium
+# repairs: cause
+# fix: ids = torch.tensor(blocks, device=self.cache.device)
+anywhere = "cuda"
+class Connector:
+    def __init__(self, cache):
+        self.cache = cache
+    def send(self, blocks):
+        ids = torch.tensor(blocks, device=anywhere)
+        return self.cache[ids]
+Connector(torch.ones(6, 3, device="cuda:1")).send([0, 2])

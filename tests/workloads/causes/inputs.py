@@ -606,3 +606,26 @@ class Motion:
     def __call__(self, action):
         return self.robot.now() + 0.5 * action
 Motion(Robot(3, "cuda:0"))(nn.Linear(4, 3).to("cuda:1")(torch.ones(2, 4, device="cuda:1")))
+
+# === images and labels go to a device that the function makes up
+# category: input-not-moved
+# confidence: high
+# repairs: cause
+# fix: images, answers = images.to(next(model.parameters()).device), answers.to(next(model.parameters()).device)
+def one_epoch(model, batches, device="cuda:0"):
+    for images, answers in batches:
+        images, answers = images.to(device), answers.to(device)
+        nn.functional.cross_entropy(model(images), answers)
+one_epoch(nn.Linear(3, 2).to("cuda:1"), [(torch.ones(4, 3), torch.tensor([0, 1, 0, 1]))])
+
+# === an attack is given a model, and what it is to be wrong about
+# category: input-not-moved
+# confidence: high
+# repairs: cause
+# fix: changed = changed.to(next(model.parameters()).device)
+# fix: loss = nn.functional.cross_entropy(model(changed), answers.to(next(model.parameters()).device))
+def gradient_of(model, inputs, answers):
+    changed = inputs.clone().requires_grad_()
+    loss = nn.functional.cross_entropy(model(changed), answers)
+    return torch.autograd.grad(loss, changed)[0]
+gradient_of(nn.Linear(3, 2).to("cuda:0"), torch.ones(4, 3), torch.tensor([0, 1, 0, 1]))
