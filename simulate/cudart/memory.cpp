@@ -282,6 +282,22 @@ cudaError_t CUDARTAPI cudaMemPoolSetAccess(cudaMemPool_t pool, const cudaMemAcce
   static_assert(sizeof(cudaMemAccessDesc) == sizeof(CUmemAccessDesc));
   FORWARD(cuMemPoolSetAccess(pool, reinterpret_cast<const CUmemAccessDesc*>(descriptors), count));
 }
+cudaError_t CUDARTAPI cudaMemPoolExportToShareableHandle(void* handle, cudaMemPool_t pool,
+                                                         cudaMemAllocationHandleType type, unsigned int flags) {
+  FORWARD(cuMemPoolExportToShareableHandle(handle, pool, static_cast<CUmemAllocationHandleType>(type), flags));
+}
+cudaError_t CUDARTAPI cudaMemPoolImportFromShareableHandle(cudaMemPool_t* pool, void* handle,
+                                                           cudaMemAllocationHandleType type, unsigned int flags) {
+  FORWARD(cuMemPoolImportFromShareableHandle(pool, handle, static_cast<CUmemAllocationHandleType>(type), flags));
+}
+cudaError_t CUDARTAPI cudaMemPoolExportPointer(cudaMemPoolPtrExportData* exported, void* pointer) {
+  static_assert(sizeof(cudaMemPoolPtrExportData) == sizeof(CUmemPoolPtrExportData));
+  FORWARD(cuMemPoolExportPointer(reinterpret_cast<CUmemPoolPtrExportData*>(exported), at(pointer)));
+}
+cudaError_t CUDARTAPI cudaMemPoolImportPointer(void** pointer, cudaMemPool_t pool, cudaMemPoolPtrExportData* exported) {
+  FORWARD(cuMemPoolImportPointer(reinterpret_cast<CUdeviceptr*>(pointer), pool,
+                                 reinterpret_cast<CUmemPoolPtrExportData*>(exported)));
+}
 cudaError_t CUDARTAPI cudaMemPoolGetAccess(cudaMemAccessFlags* flags, cudaMemPool_t pool, cudaMemLocation* l) {
   FORWARD(cuMemPoolGetAccess(reinterpret_cast<CUmemAccess_flags*>(flags), pool, reinterpret_cast<CUmemLocation*>(l)));
 }

@@ -1,8 +1,6 @@
 // Sharing memory and events between processes, by the files behind the devices' arenas.
-#include <sys/mman.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -12,16 +10,13 @@
 #include "simulate/model/asynchronous/schedule.h"
 #include "simulate/model/memory/arena.h"
 #include "simulate/model/memory/memory.h"
+#include "simulate/model/memory/shared.h"
 #include "simulate/model/stream.h"
 #include "simulate/settings/settings.h"
 
 namespace {
 
-struct MemoryTicket {
-  char magic[16] = "devtrace-ipc-1";
-  int host = simulate::settings().host, pid, file, physical_device;
-  size_t offset, size;
-};
+using simulate::MemoryTicket;
 static_assert(sizeof(MemoryTicket) <= sizeof(CUipcMemHandle));
 
 struct EventTicket {
@@ -30,9 +25,6 @@ struct EventTicket {
   CUevent event;
 };
 static_assert(sizeof(EventTicket) <= sizeof(CUipcEventHandle));
-
-// Of the host's: arm64's kernels have 4, 16 or 64 KiB. A small allocation begins anywhere in one.
-const size_t g_page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
 
 // What this process has opened, and how often: a handle that is opened again gives the address that it has.
 struct Opened {
@@ -58,13 +50,7 @@ __attribute__((visibility("default"))) CUresult devtrace_sim_memory_handle(CUipc
   simulate::Allocation a;
   if (!handle || !simulate::find_memory(pointer, &a) || a.kind != simulate::AllocationKind::device || a.pool)
     return CUDA_ERROR_INVALID_VALUE;
-  simulate::Arena& arena = simulate::arena(simulate::device(a.device).physical);
-  MemoryTicket t;
-  t.pid = getpid();
-  t.file = arena.file();
-  t.physical_device = simulate::device(a.device).physical;
-  t.offset = a.base - arena.base();
-  t.size = a.size;
+  const MemoryTicket t = simulate::ticket_of(a);
   std::memset(handle, 0, sizeof *handle);
   std::memcpy(handle, &t, sizeof t);
   return CUDA_SUCCESS;
@@ -79,13 +65,11 @@ CUresult CUDAAPI cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr pointer) 
 
 CUresult CUDAAPI cuIpcOpenMemHandle(CUdeviceptr* pointer, CUipcMemHandle handle, unsigned int flags) {
   REQUIRE_CONTEXT(context);
-  MemoryTicket t, expected;
-  std::memcpy(static_cast<void*>(&t), &handle, sizeof t);
-  if (!pointer || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || std::memcmp(t.magic, expected.magic, sizeof t.magic) ||
-      t.host != expected.host)
+  MemoryTicket t;
+  if (!pointer || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || !simulate::read_ticket(&handle, &t))
     return CUDA_ERROR_INVALID_VALUE;
   if (t.pid == getpid()) return CUDA_ERROR_INVALID_CONTEXT;  // as hardware: not in the process that made it
-  int ordinal = simulate::ordinal_of(t.physical_device);
+  int ordinal = simulate::ordinal_of(t);
   if (ordinal < 0) return CUDA_ERROR_INVALID_DEVICE;
   // The only flag there is: this device may reach that one's memory from now on.
   if (simulate::can_access_peer(context->device, ordinal)) context->peers |= 1u << ordinal;
@@ -95,36 +79,16 @@ CUresult CUDAAPI cuIpcOpenMemHandle(CUdeviceptr* pointer, CUipcMemHandle handle,
     *pointer = known->second.address;
     return CUDA_SUCCESS;
   }
-  char path[64];
-  std::snprintf(path, sizeof path, "/proc/%d/fd/%d", t.pid, t.file);
-  int fd = simulate::open_shared(path);
-  if (fd < 0) return CUDA_ERROR_INVALID_VALUE;  // the owner is gone
-  // Whole pages around the allocation, at an address that begins a chunk: a chunk of device addresses has one owner.
-  size_t lead = t.offset % g_page, length = (lead + t.size + g_page - 1) / g_page * g_page;
-  void* raw = mmap(nullptr, length + simulate::kChunk, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  uintptr_t base = (reinterpret_cast<uintptr_t>(raw) + simulate::kChunk - 1) / simulate::kChunk * simulate::kChunk;
-  void* at = raw == MAP_FAILED ? raw
-                               : mmap(reinterpret_cast<void*>(base), length, PROT_READ | PROT_WRITE,
-                                      MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, static_cast<off_t>(t.offset - lead));
-  close(fd);
-  if (at == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
-  madvise(at, length, MADV_DONTFORK);
-  simulate::Allocation a;
-  a.base = base + lead;
-  a.size = t.size;
-  a.kind = simulate::AllocationKind::imported;
-  a.device = ordinal;
-  a.context = context;
-  simulate::remember(a);
-  g_opened[origin_of(t, context)] = {a.base, 1};
-  *pointer = a.base;
+  TRY(simulate::open_ticket(t, context, nullptr, pointer));
+  g_opened[origin_of(t, context)] = {*pointer, 1};
   return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuIpcCloseMemHandle(CUdeviceptr pointer) {
   REQUIRE_CONTEXT(context);
   simulate::Allocation a;
-  if (!simulate::find_memory(pointer, &a) || a.kind != simulate::AllocationKind::imported || a.base != pointer)
+  if (!simulate::find_memory(pointer, &a) || a.kind != simulate::AllocationKind::imported || a.base != pointer ||
+      a.pool)
     return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(g_opened_mutex);
   for (auto it = g_opened.begin(); it != g_opened.end(); ++it)
@@ -133,10 +97,7 @@ CUresult CUDAAPI cuIpcCloseMemHandle(CUdeviceptr pointer) {
       g_opened.erase(it);
       break;
     }
-  if (!simulate::forget(pointer, &a)) return CUDA_ERROR_INVALID_VALUE;
-  size_t lead = a.base % g_page;
-  munmap(reinterpret_cast<void*>(a.base - lead), (lead + a.size + g_page - 1) / g_page * g_page);
-  return CUDA_SUCCESS;
+  return simulate::close_imported(pointer);
 }
 
 CUresult CUDAAPI cuIpcGetEventHandle(CUipcEventHandle* handle, CUevent event) {

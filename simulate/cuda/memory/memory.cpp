@@ -123,11 +123,10 @@ CUresult CUDAAPI cuMemFree(CUdeviceptr pointer) {
   TRY(simulate::check_unsafe());
   simulate::Allocation a;
   if (!simulate::find_memory(pointer, &a) || a.base != pointer) return CUDA_ERROR_INVALID_VALUE;
-  if (a.kind != simulate::AllocationKind::device && a.kind != simulate::AllocationKind::managed)
-    return CUDA_ERROR_INVALID_VALUE;
+  if (!simulate::pool_may_free(a) && a.kind != simulate::AllocationKind::managed) return CUDA_ERROR_INVALID_VALUE;
   simulate::synchronize_context(context);  // cuMemFree waits for the work that may still use the memory
   simulate::finish_work();                 // a peer's, too
-  if (a.kind == simulate::AllocationKind::device) return simulate::pool_free(pointer);
+  if (a.kind != simulate::AllocationKind::managed) return simulate::pool_free(pointer);
   if (!simulate::forget(pointer, &a)) return CUDA_ERROR_INVALID_VALUE;
   munmap(reinterpret_cast<void*>(a.base), round_up(a.size, kPage));
   return CUDA_SUCCESS;

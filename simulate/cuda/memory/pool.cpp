@@ -25,6 +25,7 @@ CUresult CUDAAPI cuMemAllocFromPoolAsync(CUdeviceptr* pointer, size_t size, CUme
   REQUIRE_CONTEXT(context);
   if (!pointer || !size) return CUDA_ERROR_INVALID_VALUE;
   if (!alive(pool)) return CUDA_ERROR_INVALID_HANDLE;
+  if (pool->imported) return CUDA_ERROR_INVALID_VALUE;
   // The address is known at once on hardware too; in a capture the memory is the graph's.
   if (!simulate::capturing(stream)) return simulate::pool_allocate(pool, size, context, pointer);
   simulate::Operation operation;
@@ -47,7 +48,7 @@ CUresult CUDAAPI cuMemFreeAsync(CUdeviceptr pointer, CUstream handle) {
   CUstream stream;
   TRY(simulate::resolve(handle, &stream));
   simulate::Allocation a;
-  if (!simulate::find_memory(pointer, &a) || a.base != pointer || a.kind != simulate::AllocationKind::device)
+  if (!simulate::find_memory(pointer, &a) || a.base != pointer || !simulate::pool_may_free(a))
     return CUDA_ERROR_INVALID_VALUE;
   simulate::Operation operation;
   operation.type = CU_GRAPH_NODE_TYPE_MEM_FREE;
@@ -73,7 +74,7 @@ CUresult CUDAAPI cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool) {
   TRY(ready());
   if (!simulate::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
   if (!alive(pool)) return CUDA_ERROR_INVALID_HANDLE;
-  if (pool->device != device) return CUDA_ERROR_INVALID_VALUE;
+  if (pool->device != device || pool->imported) return CUDA_ERROR_INVALID_VALUE;
   simulate::device(device).pool = pool;
   return CUDA_SUCCESS;
 }

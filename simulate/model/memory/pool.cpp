@@ -5,6 +5,7 @@
 
 #include "simulate/model/device.h"
 #include "simulate/model/memory/memory.h"
+#include "simulate/model/memory/shared.h"
 #include "simulate/settings/settings.h"
 
 namespace devtrace::simulate {
@@ -52,6 +53,10 @@ CUresult pool_allocate(CUmemoryPool pool, size_t size, CUcontext context, CUdevi
   return CUDA_SUCCESS;
 }
 
+bool pool_may_free(const Allocation& a) {
+  return a.kind == AllocationKind::device || (a.kind == AllocationKind::imported && a.pool);
+}
+
 CUresult pool_free(CUdeviceptr address) {
   if (g_graphs_count.load(std::memory_order_acquire)) {
     std::lock_guard lock(g_graphs_mutex);
@@ -60,6 +65,7 @@ CUresult pool_free(CUdeviceptr address) {
   }
   Allocation a;
   bool known = find_memory(address, &a);
+  if (known && a.kind == AllocationKind::imported) return close_imported(address);
   if (CUresult e = free_device(address)) return e;
   if (known && a.pool && handles<CUmemPoolHandle_st>().has(a.pool)) a.pool->used.fetch_sub(a.size);
   return CUDA_SUCCESS;

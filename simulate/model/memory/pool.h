@@ -7,10 +7,12 @@
 #include <memory>
 
 #include "simulate/common/cuda_headers.h"
+#include "simulate/model/memory/memory.h"
 
 struct CUmemPoolHandle_st {
   int device = 0;
   bool is_default = false;
+  bool imported = false;  // another process's: gives out nothing
   CUmemPoolProps properties = {};
   std::atomic<uint64_t> used{0}, used_high{0};
   uint64_t release_threshold = 0;
@@ -24,7 +26,9 @@ CUmemoryPool create_pool(int device, bool is_default);
 CUmemoryPool default_pool(int device);
 CUmemoryPool current_pool(int device);
 CUresult pool_allocate(CUmemoryPool pool, size_t size, CUcontext context, CUdeviceptr* address);
-// For pool, graph and other device memory alike.
+// Whether pool_free() takes it.
+bool pool_may_free(const Allocation& allocation);
+// For pool, graph and other device memory alike, also what was imported into a pool.
 CUresult pool_free(CUdeviceptr address);
 
 // What a graph's node allocates: at one address for as long as a graph or an executable names it. It is in use from
