@@ -17,7 +17,7 @@ def rehearsed(folder, program, *options, **more):
 
 
 @pytest.mark.parametrize("options", [(), ("--async", 3)], ids=["at once", "behind the host"])
-@pytest.mark.parametrize("library", ["blas", "fft", "solver"])
+@pytest.mark.parametrize("library", ["blas", "fft", "random", "solver"])
 def test_every_function_gives_what_numpy_gives(tmp_path, library, options):
     outcome = rehearsed(tmp_path, FOLDER / f"{library}_program.py", *options)
     assert (outcome.code, outcome.out) == (0, "done\n"), outcome.out + outcome.err
