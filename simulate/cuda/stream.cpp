@@ -194,7 +194,8 @@ CUresult CUDAAPI cuStreamBeginCaptureToGraph(CUstream handle, CUgraph graph, con
 CUresult CUDAAPI cuStreamEndCapture(CUstream handle, CUgraph* graph) {
   CUstream stream;
   TRY(simulate::resolve(handle, &stream));
-  if (!graph) return CUDA_ERROR_INVALID_VALUE;
+  // Who captures into a graph of its own has it.
+  if (!graph && (!stream->capture || stream->capture->own_graph)) return CUDA_ERROR_INVALID_VALUE;
   return simulate::end_capture(stream, graph);
 }
 

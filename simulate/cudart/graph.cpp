@@ -50,6 +50,7 @@ cudaError_t describe(const cudaGraphNodeParams* p, CUgraphNodeParams* d) {
     std::memset(static_cast<void*>(&d->memcpy), 0, sizeof d->memcpy);
     return devtrace::simulate::cudart::convert(p->memcpy.copyParams, &d->memcpy.copyParams);
   }
+  if (p->type == cudaGraphNodeTypeConditional) d->conditional.ctx = nullptr;  // the runtime's has no such member
   return p->type == cudaGraphNodeTypeKernel ? convert_kernel(p->kernel, &d->kernel) : cudaSuccess;
 }
 
@@ -84,6 +85,12 @@ cudaError_t CUDARTAPI cudaGraphDestroy(cudaGraph_t graph) {
 }
 cudaError_t CUDARTAPI cudaGraphClone(cudaGraph_t* clone, cudaGraph_t graph) {
   FORWARD(cuGraphClone(clone, graph));
+}
+cudaError_t CUDARTAPI cudaGraphConditionalHandleCreate(cudaGraphConditionalHandle* handle, cudaGraph_t graph,
+                                                       unsigned int initial, unsigned int flags) {
+  static_assert(sizeof(cudaGraphConditionalHandle) == sizeof(CUgraphConditionalHandle));
+  FORWARD(cuGraphConditionalHandleCreate(reinterpret_cast<CUgraphConditionalHandle*>(handle), graph, nullptr, initial,
+                                         flags));
 }
 cudaError_t CUDARTAPI cudaGraphNodeFindInClone(cudaGraphNode_t* node, cudaGraphNode_t original, cudaGraph_t clone) {
   FORWARD(cuGraphNodeFindInClone(node, original, clone));
@@ -219,6 +226,7 @@ cudaError_t CUDARTAPI cudaGraphAddNode(cudaGraphNode_t* node, cudaGraph_t graph,
   CALL(describe(p, &general));
   CALL(cuGraphAddNode(node, graph, d, nullptr, n, &general));
   if (p->type == cudaGraphNodeTypeMemAlloc) p->alloc.dptr = reinterpret_cast<void*>(general.alloc.dptr);
+  if (p->type == cudaGraphNodeTypeConditional) p->conditional.phGraph_out = general.conditional.phGraph_out;
   return cudaSuccess;
 }
 cudaError_t CUDARTAPI cudaGraphNodeSetParams(cudaGraphNode_t node, cudaGraphNodeParams* p) {

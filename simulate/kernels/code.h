@@ -97,8 +97,9 @@ enum class Builtin : uint8_t {
   release,
   device,
   attribute,
-  make,     // a stream or an event
-  success,  // what has nothing to do, as all is done one after the other
+  condition,  // of a graph's node: handle, value
+  make,       // a stream or an event
+  success,    // what has nothing to do, as all is done one after the other
 };
 // none: no such function.
 Builtin builtin_called(std::string_view name);

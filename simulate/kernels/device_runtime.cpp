@@ -28,6 +28,7 @@ constexpr Row kRuntime[] = {{"GetParameterBuffer", Builtin::buffer},
                             {"Free", Builtin::release},
                             {"GetDevice", Builtin::device},
                             {"DeviceGetAttribute", Builtin::attribute},
+                            {"GraphSetConditional", Builtin::condition},
                             {"StreamCreateWithFlags", Builtin::make},
                             {"EventCreateWithFlags", Builtin::make},
                             {"StreamDestroy", Builtin::success},
@@ -143,6 +144,9 @@ uint64_t Block::runtime(const CallSite& site, const Frame& frame, uint32_t lane)
                  ? kSuccess
                  : kInvalidValue;
     }
+    case Builtin::condition:
+      m_.memory->set_condition(number(0), static_cast<uint32_t>(number(1)));
+      return kSuccess;
     case Builtin::make:
       return give(number(0), kHandle, 8, lane) ? kSuccess : kInvalidValue;
     default:

@@ -96,6 +96,8 @@ class Memory {
   virtual int device() const { return 0; }  // its ordinal
   // By CUdevice_attribute's numbers; false: there is none.
   virtual bool attribute(int /*which*/, int /*device*/, int* /*value*/) const { return false; }
+  // Of a conditional node in the graph that the kernel belongs to, by its handle.
+  virtual void set_condition(uint64_t /*handle*/, uint32_t /*value*/) {}
   // The texture or surface object of that handle; false: kernels on the device cannot use it, and *why says so.
   virtual bool texture(uint64_t /*handle*/, Texture* /*found*/, std::string* /*why*/) { return false; }
   // Whether it wants to be told of each access.

@@ -208,6 +208,9 @@ CUresult perform(Operation& op) {
       return CUDA_SUCCESS;
     case CU_GRAPH_NODE_TYPE_MEM_FREE:
       return pool_free(op.free);
+    case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+      run_conditional(op);
+      return CUDA_SUCCESS;
     default:
       return CUDA_SUCCESS;
   }

@@ -18,6 +18,8 @@ struct Arguments {
 };
 
 class GraphMemory;
+struct ConditionalGraphs;
+struct ConditionalWork;
 
 struct Operation {
   CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
@@ -50,6 +52,8 @@ struct Operation {
   CUevent event = nullptr;
   uint64_t event_turn = 0;  // which recording of the event
   CUgraph child = nullptr;
+  std::shared_ptr<ConditionalGraphs> conditional = {};   // graph/conditional.h; of a node
+  std::shared_ptr<const ConditionalWork> branches = {};  // ... of a launch
   CUDA_MEM_ALLOC_NODE_PARAMS alloc = {};
   std::shared_ptr<GraphMemory> memory = {};  // of an allocation: pool.h
   CUdeviceptr free = 0;

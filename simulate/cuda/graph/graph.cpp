@@ -75,6 +75,8 @@ const char* type_name(CUgraphNodeType type) {
       return "MEM_ALLOC";
     case CU_GRAPH_NODE_TYPE_MEM_FREE:
       return "MEM_FREE";
+    case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+      return "CONDITIONAL";
     default:
       return "EMPTY";
   }
@@ -108,6 +110,15 @@ CUresult CUDAAPI cuGraphClone(CUgraph* clone, CUgraph graph) {
   TRY(ready());
   if (!clone || !alive(graph)) return CUDA_ERROR_INVALID_VALUE;
   *clone = simulate::clone_graph(graph);
+  return CUDA_SUCCESS;
+}
+CUresult CUDAAPI cuGraphConditionalHandleCreate(CUgraphConditionalHandle* handle, CUgraph graph, CUcontext context,
+                                                unsigned int initial, unsigned int flags) {
+  TRY(ready());
+  if (!handle || !alive(graph) || flags & ~static_cast<unsigned>(CU_GRAPH_COND_ASSIGN_DEFAULT))
+    return CUDA_ERROR_INVALID_VALUE;
+  if (context && !simulate::handles<CUctx_st>().has(context)) return CUDA_ERROR_INVALID_CONTEXT;
+  *handle = simulate::create_condition(graph, initial, flags & CU_GRAPH_COND_ASSIGN_DEFAULT);
   return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuGraphNodeFindInClone(CUgraphNode* found, CUgraphNode original, CUgraph clone) {

@@ -124,6 +124,12 @@ CUresult assign(Operation& op, CUgraphNodeParams& p) {
       op.type = p.type;
       op.free = p.free.dptr;
       return CUDA_SUCCESS;
+    case CU_GRAPH_NODE_TYPE_CONDITIONAL: {
+      TRY(with_context(op, p.conditional.ctx));
+      TRY(make_conditional(p.conditional, &op.conditional));
+      op.type = p.type;
+      return CUDA_SUCCESS;
+    }
     default:
       return CUDA_ERROR_NOT_SUPPORTED;
   }

@@ -26,6 +26,69 @@ void drop(std::unordered_map<CUuserObject, int>& objects) {
   objects.clear();
 }
 
+// The graphs that belong to a node.
+CUresult instantiate_inner(CUgraphExec_st::Step& step) {
+  if (step.operation.child) return instantiate(step.operation.child, 0, &step.child);
+  if (!step.operation.conditional) return CUDA_SUCCESS;
+  for (CUgraph const graph : step.operation.conditional->graphs) {
+    CUgraphExec body = nullptr;
+    if (CUresult e = instantiate(graph, 0, &body)) return e;
+    step.bodies.push_back(body);
+  }
+  return CUDA_SUCCESS;
+}
+
+// What the executable does without its events, which a conditional node's graphs cannot have; a child's in its place.
+void add_work(CUgraphExec exec, std::vector<Operation>* all);
+
+Operation conditional_of(const CUgraphExec_st::Step& step) {
+  auto work = std::make_shared<ConditionalWork>();
+  work->condition = step.operation.conditional->condition;
+  work->type = step.operation.conditional->type;
+  for (CUgraphExec const body : step.bodies) add_work(body, &work->bodies.emplace_back());
+  Operation operation = step.operation;
+  operation.conditional = nullptr;
+  operation.branches = std::move(work);
+  return operation;
+}
+
+void add_work(CUgraphExec exec, std::vector<Operation>* all) {
+  for (const CUgraphExec_st::Step& step : exec->steps) {
+    if (!step.enabled) continue;
+    if (step.child)
+      add_work(step.child, all);
+    else
+      all->push_back(step.operation.conditional ? conditional_of(step) : step.operation);
+  }
+}
+
+// Those that have a value at each launch, those inside of others too.
+void add_assigned(CUgraphExec exec, std::vector<std::shared_ptr<Condition>>* all) {
+  for (const CUgraphExec_st::Step& step : exec->steps) {
+    if (step.child) add_assigned(step.child, all);
+    for (CUgraphExec const body : step.bodies) add_assigned(body, all);
+    if (step.operation.conditional && step.operation.conditional->condition->assigned)
+      all->push_back(step.operation.conditional->condition);
+  }
+}
+
+CUresult launch_steps(CUgraphExec exec, CUstream stream) {
+  for (auto& step : exec->steps) {
+    if (!step.enabled) continue;
+    if (step.child) {
+      if (CUresult e = launch_steps(step.child, stream)) return e;
+      continue;
+    }
+    Operation operation = step.operation.conditional ? conditional_of(step) : step.operation;
+    // A recording inside a graph is a new turn at each launch; a wait is for the turn that is due by then.
+    if (operation.type == CU_GRAPH_NODE_TYPE_EVENT_RECORD)
+      operation.event_turn = operation.event->recorded.fetch_add(1) + 1;
+    if (operation.type == CU_GRAPH_NODE_TYPE_WAIT_EVENT) operation.event_turn = operation.event->recorded;
+    if (CUresult e = submit(stream, std::move(operation))) return e;
+  }
+  return CUDA_SUCCESS;
+}
+
 // Where a step's dependencies are among the steps, in one order whatever the order of the edges.
 std::vector<size_t> places_of(const std::vector<CUgraphNode>& nodes,
                               const std::unordered_map<CUgraphNode, size_t>& all) {
@@ -60,6 +123,7 @@ CUgraph clone_graph(CUgraph graph) {
       operation.child = clone_graph(operation.child);
       operation.child->child = true;
     }
+    if (operation.conditional) operation.conditional = clone_conditional(*operation.conditional);
     add_node(clone, nullptr, 0, std::move(operation), &copy);
     copy->original = node.get();
     twin[node.get()] = copy;
@@ -124,14 +188,11 @@ CUresult instantiate(CUgraph graph, unsigned flags, CUgraphExec* exec) {
   std::unordered_map<CUgraphNode, size_t> places;
   for (CUgraphNode node : ordered) {
     places[node] = places.size();
-    CUgraphExec_st::Step step{node, node->operation, true, nullptr, places_of(node->dependencies, places)};
-    if (step.operation.child) {
-      if (CUresult e = instantiate(step.operation.child, 0, &step.child)) {
-        destroy_exec(made);
-        return e;
-      }
+    made->steps.push_back({node, node->operation, true, nullptr, {}, places_of(node->dependencies, places)});
+    if (CUresult e = instantiate_inner(made->steps.back())) {
+      destroy_exec(made);
+      return e;
     }
-    made->steps.push_back(std::move(step));
   }
   share(graph->objects, made->objects);
   handles<CUgraphExec_st>().add(made);
@@ -141,8 +202,10 @@ CUresult instantiate(CUgraph graph, unsigned flags, CUgraphExec* exec) {
 
 void destroy_exec(CUgraphExec exec) {
   handles<CUgraphExec_st>().remove(exec);
-  for (auto& step : exec->steps)
+  for (auto& step : exec->steps) {
     if (step.child) destroy_exec(step.child);
+    for (CUgraphExec const body : step.bodies) destroy_exec(body);
+  }
   drop(exec->objects);
   delete exec;
 }
@@ -167,9 +230,18 @@ CUresult update(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo* re
     if (places_of(ordered[i]->dependencies, places) != exec->steps[i].dependencies)
       return refuse(CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, ordered[i]);
   // Children first: where one refuses nothing has changed.
-  for (size_t i = 0; i < ordered.size(); ++i)
-    if (exec->steps[i].child)
-      if (CUresult e = update(exec->steps[i].child, ordered[i]->operation.child, result)) return e;
+  for (size_t i = 0; i < ordered.size(); ++i) {
+    const CUgraphExec_st::Step& step = exec->steps[i];
+    const Operation& with = ordered[i]->operation;
+    if (step.child)
+      if (CUresult e = update(step.child, with.child, result)) return e;
+    if (!with.conditional) continue;
+    if (with.conditional->type != step.operation.conditional->type ||
+        with.conditional->graphs.size() != step.bodies.size())
+      return refuse(CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED, ordered[i]);
+    for (size_t body = 0; body < step.bodies.size(); ++body)
+      if (CUresult e = update(step.bodies[body], with.conditional->graphs[body], result)) return e;
+  }
   for (size_t i = 0; i < ordered.size(); ++i) exec->steps[i].operation = ordered[i]->operation;
   if (result) *result = {CU_GRAPH_EXEC_UPDATE_SUCCESS, nullptr, nullptr};
   return CUDA_SUCCESS;
@@ -183,20 +255,15 @@ bool launchable(CUgraphExec exec) {
 }
 
 CUresult launch(CUgraphExec exec, CUstream stream) {
-  for (auto& step : exec->steps) {
-    if (!step.enabled) continue;
-    if (step.child) {
-      if (CUresult e = launch(step.child, stream)) return e;
-      continue;
-    }
-    Operation operation = step.operation;
-    // A recording inside a graph is a new turn at each launch; a wait is for the turn that is due by then.
-    if (operation.type == CU_GRAPH_NODE_TYPE_EVENT_RECORD)
-      operation.event_turn = operation.event->recorded.fetch_add(1) + 1;
-    if (operation.type == CU_GRAPH_NODE_TYPE_WAIT_EVENT) operation.event_turn = operation.event->recorded;
+  auto begin = std::make_shared<ConditionalWork>();
+  add_assigned(exec, &begin->assigned);
+  if (!begin->assigned.empty()) {
+    Operation operation;
+    operation.type = CU_GRAPH_NODE_TYPE_CONDITIONAL;
+    operation.branches = std::move(begin);
     if (CUresult e = submit(stream, std::move(operation))) return e;
   }
-  return CUDA_SUCCESS;
+  return launch_steps(exec, stream);
 }
 
 CUgraph graph_of(CUgraphExec exec) {

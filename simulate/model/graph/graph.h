@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "simulate/common/cuda_headers.h"
+#include "simulate/model/graph/conditional.h"
 #include "simulate/model/operation.h"
 
 struct CUgraphNode_st {
@@ -27,7 +28,8 @@ struct CUuserObject_st {
 struct CUgraph_st {
   std::vector<std::unique_ptr<CUgraphNode_st>> nodes;
   std::unordered_map<CUuserObject, int> objects;
-  bool child = false;  // belongs to a node; freed with it
+  std::vector<std::shared_ptr<devtrace::simulate::Condition>> conditions;  // made for it
+  bool child = false;                                                      // belongs to a node; freed with it
 };
 
 struct CUgraphExec_st {
@@ -36,6 +38,7 @@ struct CUgraphExec_st {
     devtrace::simulate::Operation operation;
     bool enabled = true;
     CUgraphExec child = nullptr;
+    std::vector<CUgraphExec> bodies = {};   // of a conditional node
     std::vector<size_t> dependencies = {};  // by their places among the steps
   };
   std::vector<Step> steps;

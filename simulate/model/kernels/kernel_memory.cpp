@@ -5,6 +5,7 @@
 
 #include "simulate/model/attributes.h"
 #include "simulate/model/device.h"
+#include "simulate/model/graph/conditional.h"
 #include "simulate/model/kernels/fault.h"
 #include "simulate/model/memory/arena.h"
 #include "simulate/model/memory/memory.h"
@@ -81,6 +82,10 @@ int KernelMemory::device() const {
 
 bool KernelMemory::attribute(int which, int device, int* value) const {
   return valid_device(device) && device_attribute(which, device, value);
+}
+
+void KernelMemory::set_condition(uint64_t handle, uint32_t value) {
+  simulate::set_condition(handle, value);
 }
 
 bool KernelMemory::texture(uint64_t handle, kernels::Texture* found, std::string* why) {

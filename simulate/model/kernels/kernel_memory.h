@@ -28,6 +28,7 @@ class KernelMemory : public kernels::Memory {
   void release(uintptr_t address) override;
   int device() const override;
   bool attribute(int which, int device, int* value) const override;
+  void set_condition(uint64_t handle, uint32_t value) override;
   bool texture(uint64_t handle, kernels::Texture* found, std::string* why) override;
   bool follows() const override { return follows_; }
   bool used(uintptr_t address, size_t size, bool writes) override;
