@@ -120,7 +120,10 @@ void Decoder::lay_out() {
   const auto dynamic = std::ranges::find_if(
       program_.module.variables, [](const ptx::Variable& v) { return v.space == Space::shared && v.external; });
   code_.static_shared = static_cast<uint32_t>(std::min<size_t>(shared, UINT32_MAX));
-  code_.shared_bytes = static_cast<uint32_t>(std::min<size_t>(aligned(shared, 16), UINT32_MAX));
+  size_t alignment = 16;
+  for (const ptx::Variable& v : program_.module.variables)
+    if (v.space == Space::shared && v.external) alignment = std::max(alignment, v.alignment);
+  code_.shared_bytes = static_cast<uint32_t>(std::min<size_t>(aligned(shared, alignment), UINT32_MAX));
   if (function_.entry && dynamic != program_.module.variables.end())
     code_.shared_variables.push_back({dynamic->name, code_.shared_bytes, UINT32_MAX - code_.shared_bytes});
   code_.local_bytes = static_cast<uint32_t>(std::min<size_t>(aligned(local, 16), UINT32_MAX));

@@ -155,6 +155,7 @@ constexpr Family kFamilies[] = {
     {"vsub", decode_video, 3},
     {"vsub2", decode_video, 3},
     {"vsub4", decode_video, 3},
+    {"wgmma", decode_wgmma, 0},
     {"wmma", decode_wmma, 2},
     {"xor", decode_bits, 3},
 };

@@ -139,24 +139,4 @@ CUresult CUDAAPI cuSurfObjectDestroy(CUsurfObject object) {
   return cuTexObjectDestroy(object);
 }
 
-// A tensor map is 128 bytes that only kernels read: what is checked is what Triton and CUTLASS get wrong.
-CUresult CUDAAPI cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType, cuuint32_t rank, void* address,
-                                        const cuuint64_t* dims, const cuuint64_t* strides, const cuuint32_t* box,
-                                        const cuuint32_t*, CUtensorMapInterleave, CUtensorMapSwizzle,
-                                        CUtensorMapL2promotion, CUtensorMapFloatOOBfill) {
-  if (!map || rank < 1 || rank > 5 || !dims || !box || (rank > 1 && !strides)) return CUDA_ERROR_INVALID_VALUE;
-  if (reinterpret_cast<uintptr_t>(address) % 16 || reinterpret_cast<uintptr_t>(map) % 64)
-    return CUDA_ERROR_INVALID_VALUE;
-  for (unsigned i = 0; i < rank; ++i)
-    if (!dims[i] || !box[i] || box[i] > 256 || (i + 1 < rank && strides[i] % 16)) return CUDA_ERROR_INVALID_VALUE;
-  *map = {};
-  map->opaque[0] = reinterpret_cast<cuuint64_t>(address);
-  return CUDA_SUCCESS;
-}
-CUresult CUDAAPI cuTensorMapReplaceAddress(CUtensorMap* map, void* address) {
-  if (!map || reinterpret_cast<uintptr_t>(address) % 16) return CUDA_ERROR_INVALID_VALUE;
-  map->opaque[0] = reinterpret_cast<cuuint64_t>(address);
-  return CUDA_SUCCESS;
-}
-
 }  // extern "C"

@@ -2,11 +2,14 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
+#include <string_view>
 #include <type_traits>
 
 #include "simulate/kernels/decoder.h"
 #include "simulate/kernels/instructions/loops.h"
 #include "simulate/kernels/instructions/reach.h"
+#include "simulate/kernels/instructions/reduction.h"
 #include "simulate/kernels/instructions/small_floats.h"
 
 namespace devtrace::simulate::kernels {
@@ -254,7 +257,85 @@ Handler choose(Decoder& d, const Decoder::Address& at, Type type) {
   return nullptr;
 }
 
+// --- Of many bytes at once ---
+
+template <class T, class F>
+void reduce(uint8_t* there, const uint8_t* value) {
+  T b;
+  std::memcpy(&b, value, sizeof b);
+  change<false, T>(there, [b](T old) { return F()(old, b); });
+}
+
+template <class F>
+Reduce reduce_integers(Type type) {
+  switch (type) {
+    case Type::u32:
+    case Type::b32:
+      return &reduce<uint32_t, F>;
+    case Type::s32:
+      return &reduce<int32_t, F>;
+    case Type::u64:
+    case Type::b64:
+      return &reduce<uint64_t, F>;
+    case Type::s64:
+      return &reduce<int64_t, F>;
+    default:
+      return nullptr;
+  }
+}
+template <class F>
+Reduce reduce_numbers(Type type) {
+  switch (type) {
+    case Type::f16:
+      return &reduce<uint16_t, Small<Half, F>>;
+    case Type::bf16:
+      return &reduce<uint16_t, Small<Bfloat, F>>;
+    case Type::f32:
+      return &reduce<float, F>;
+    case Type::f64:
+      return &reduce<double, F>;
+    default:
+      return reduce_integers<F>(type);
+  }
+}
+
 }  // namespace
+
+Reduction reduction_named(const Decoder& d) {
+  struct Row {
+    std::string_view name;
+    Reduction reduction;
+  };
+  constexpr Row kRows[] = {{".add", Reduction::add},   {".min", Reduction::min},    {".max", Reduction::max},
+                           {".inc", Reduction::inc},   {".dec", Reduction::dec},    {".and", Reduction::bit_and},
+                           {".or", Reduction::bit_or}, {".xor", Reduction::bit_xor}};
+  for (const Row& row : kRows)
+    if (d.has(row.name)) return row.reduction;
+  return Reduction::none;
+}
+
+Reduce reduction(Reduction which, Type type) {
+  switch (which) {
+    case Reduction::add:
+      return reduce_numbers<Add>(type);
+    case Reduction::min:
+      return reduce_numbers<Min>(type);
+    case Reduction::max:
+      return reduce_numbers<Max>(type);
+    case Reduction::inc:
+      return reduce_integers<Inc>(type);
+    case Reduction::dec:
+      return reduce_integers<Dec>(type);
+    case Reduction::bit_and:
+      return reduce_integers<And>(type);
+    case Reduction::bit_or:
+      return reduce_integers<Or>(type);
+    case Reduction::bit_xor:
+      return reduce_integers<Xor>(type);
+    default:
+      return nullptr;
+  }
+}
 
 bool decode_atomic(Decoder& d) {
   const bool red = d.instruction().opcode == "red";

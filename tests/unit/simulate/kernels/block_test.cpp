@@ -46,6 +46,18 @@ TEST(KernelBlock, BarriersAndSharedMemory) {
   EXPECT_EQ(out, std::vector<uint32_t>(256, 256 * 257 / 2));
 }
 
+// Behind the static variables, at a multiple of what it asks for.
+TEST(KernelBlock, DynamicSharedMemoryIsAligned) {
+  std::vector<uint32_t> in(1), out(1);
+  Blocks memory;
+  const Result r = launch(entry(".shared .b32 before; mov.u32 %r1, 1; st.shared.u32 [before], %r1;\n"
+                                "ld.param.u64 %rd2, [out]; mov.u32 %r2, memory; st.global.u32 [%rd2], %r2; ret;",
+                                ".extern .shared .align 1024 .b8 memory[];"),
+                          memory, {memory.add(in), memory.add(out)}, 1, 1, 1024);
+  EXPECT_EQ(r.kind, FaultKind::none) << r.text;
+  EXPECT_EQ(out[0], 1024u);
+}
+
 TEST(KernelBlock, ABarrierThatCountsBytes) {
   const auto out = each<uint32_t>(
       ".shared .align 8 .b64 bar;\nmov.u32 %r1, bar; mbarrier.init.shared.b64 [%r1], 1;\n"
