@@ -67,6 +67,29 @@ print(x.get()[0], y.get()[0])
     assert outcome.out.split() == ["1.0", "27.0", "40.0"], outcome.out + outcome.err
 
 
+def test_what_is_not_there_says_so(tmp_path):
+    """Sparse solvers answer that they are not supported; a transform with a callback, which is code for a device, is not computed."""
+    outcome = outcome_of(tmp_path, """
+solver, fft = Library("libcusolver.so.12"), Library("libcufft.so.12")
+sparse, refactor, plan, numbers = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_int(), Array(np.ones(16, np.float32))
+solver.cusolverSpCreate(ctypes.byref(sparse))
+singular = ctypes.c_int()
+arrays = [numbers.address] * 3
+print(solver.status("cusolverSpScsrlsvqr", sparse, 4, 4, None, *arrays, x, np.float32(0), 0, y, ctypes.byref(singular)))
+print(solver.status("cusolverRfCreate", ctypes.byref(refactor)))
+fft.cufftPlan1d(ctypes.byref(plan), 8, 0x29, 1)
+code = ctypes.c_void_p(1)
+fft.cufftXtSetCallback(plan, ctypes.byref(code), 0, None)
+fft.cufftExecC2C(plan, numbers, numbers, -1)
+numbers.get()
+print(fft.status("cufftXtSetJITCallback", plan, b"load", code, ctypes.c_size_t(1), 0, None))
+""")
+    assert (outcome.code, outcome.out.split()) == (0, ["9", "9", "16"]), outcome.out + outcome.err
+    for name in "cusolverSpScsrlsvqr", "cusolverRfCreate", "cufftXtSetJITCallback":
+        assert f"devtrace: not simulated: {name}\n" in outcome.err, outcome.err
+    assert "the host reads what kernel cufftExecC2C should have written" in outcome.err and "kernel cufftExecC2C (launches: 1)" in outcome.err, outcome.err
+
+
 def test_what_nobody_computed_is_not_computed_behind_it_either(tmp_path):
     """cublasRotmEx is recorded, and what axpy makes of it is told where the host reads it."""
     outcome = outcome_of(tmp_path, """
