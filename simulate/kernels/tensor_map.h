@@ -20,7 +20,8 @@ struct TensorMap {
   bool fill_with_nan;     // in the place of zeros
   ptx::Type type;
 };
-constexpr uint64_t kTensorMap = 0x70616d726f736e65;
+// Bit 21 is zero: CUTLASS clears it in the second word of maps of small tensors.
+constexpr uint64_t kTensorMap = 0x70616d726f536e65;
 static_assert(sizeof(TensorMap) <= 128);
 
 }  // namespace devtrace::simulate::kernels

@@ -3,7 +3,7 @@
 # found is left beside the corpus. FUZZ_ARGUMENTS=-seed=1: the same inputs each time, as CI wants it.
 .PHONY: fuzz fuzzers
 SECONDS ?= 60
-FUZZERS := $(if $(ONLY),$(ONLY),baseline device elf loaded_object log options python_memory split_debug suppressions)
+FUZZERS := $(if $(ONLY),$(ONLY),baseline device elf loaded_object log options ptx python_memory split_debug suppressions)
 FUZZED := $(BUILD)/fuzz
 FUZZ_FLAGS := -std=c++20 -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -I.
 
@@ -13,6 +13,7 @@ FUZZ_SOURCES_elf := binary/elf/file.cpp binary/elf/sections.cpp
 FUZZ_SOURCES_loaded_object := binary/elf/loaded.cpp binary/elf/loaded_objects.cpp attach/process/remote_object.cpp process/memory.cpp
 FUZZ_SOURCES_log := finding/*.cpp report/record/*.cpp report/phrasing/*.cpp common/*.cpp report/log/*.cpp report/text/*.cpp report/traffic/*.cpp
 FUZZ_SOURCES_options := tracker/base/options.cpp tracker/base/files.cpp
+FUZZ_SOURCES_ptx := simulate/kernels/*.cpp simulate/kernels/instructions/*.cpp binary/ptx/*.cpp
 FUZZ_SOURCES_python_memory := tracker/python/layout.cpp tracker/python/objects/object_layout.cpp tracker/python/objects/objects.cpp tracker/python/line_table.cpp \
   tracker/python/objects/string_decoder.cpp tracker/python/objects/variables.cpp
 FUZZ_SOURCES_split_debug := binary/dwarf/*.cpp binary/elf/file.cpp binary/elf/sections.cpp
