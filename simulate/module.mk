@@ -195,9 +195,9 @@ $(TORCH_KERNELS): $(wildcard $(TORCH)/version.py) | setup-python
 # $(call link_torch_kernels,FOLDER OF A PYTORCH,OBJECTS)
 torch_commit = $(shell sed -n "s/^git_version = '\(.*\)'/\1/p" $(1)/version.py)
 link_torch_kernels = $(CXX) -shared $(LINK_INPUTS) -o $(SIM)/torch/libcuda_values-$(call torch_commit,$(1)).so -Wl,-z,defs -g $(2) -L$(1)/lib -ltorch_cpu -lc10 $(OLD_GLIBC_ALONE) -ldl
-$(SIM)/torch/built: $(TORCH_KERNELS)
+$(SIM)/torch/built: $(TORCH_KERNELS) $(OLD_GLIBC_NEEDS)
 	rm -rf $(@D) && mkdir -p $(@D)
-	$(call link_torch_kernels,$(TORCH),$^)
+	$(call link_torch_kernels,$(TORCH),$(filter %.o,$^))
 	touch $@
 
 # The same for other releases, by the headers of their wheels, for the wheel: with a release that is not among them Python computes. Not part
@@ -212,7 +212,7 @@ $(TORCH_CACHE)/%/ready: simulate/tools/torch_release.py | setup-python
 	touch $@
 .PRECIOUS: $(TORCH_CACHE)/%/ready
 define torch_release
-$(BUILD)/obj/torch-$(1)/%.o: %.cpp $(TORCH_CACHE)/$(1)/ready
+$(BUILD)/obj/torch-$(1)/%.o: $(BUILD)/obj/%.cpp $(TORCH_CACHE)/$(1)/ready
 	mkdir -p $$(@D)
 	scripts/make/progress $(BUILD) torch-$(1)/$$<
 	$$(CXX) $$(ALL_CXXFLAGS) $$(call torch_flags,$(TORCH_CACHE)/$(1)) -c $$< -o $$@

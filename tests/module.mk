@@ -3,7 +3,7 @@
 # A program of unit tests: $(call unit_test,NAME,FOLDERS WITH ITS SOURCES,FOLDERS THAT IT LINKS,FLAGS,LIBRARIES).
 # What must be linked though nobody calls it: further prerequisites.
 define unit_test_program
-UNIT_OBJECTS_$(1) := $$(patsubst %.cpp,$$(BUILD)/obj/%.o,$$(foreach d,$(2),$$(wildcard $$d/*.cpp)))
+UNIT_OBJECTS_$(1) := $$(call objects,tests/$(1),$$(foreach d,$(2),$$(wildcard $$d/*.cpp)))
 $$(UNIT_OBJECTS_$(1)): EXTRA_CXXFLAGS = $(4)
 UNIT_TESTS += $$(BUILD)/tests/$(1)
 $$(BUILD)/tests/$(1): $$(UNIT_OBJECTS_$(1)) $$(call libraries,$(3)) | $$(BUILD)/includes-checked

@@ -16,7 +16,7 @@ namespace devtrace::report::check {
 namespace {
 
 constexpr int64_t kVersion = 1;
-constexpr size_t kLongest = 256u << 20;
+constexpr size_t kLongestBaseline = 256u << 20;
 constexpr const char* kMark = "devtrace_baseline";
 
 std::string text_of(const std::string& file) {
@@ -33,8 +33,8 @@ std::string text_of(const std::string& file) {
   size_t read = 0;
   while (in.read(chunk.data(), static_cast<std::streamsize>(chunk.size())), in.gcount() > 0) {
     text.write(chunk.data(), in.gcount());
-    if ((read += static_cast<size_t>(in.gcount())) > kLongest)
-      throw BaselineError(fmt::format("{}: not a baseline: longer than {} MiB", file, kLongest >> 20));
+    if ((read += static_cast<size_t>(in.gcount())) > kLongestBaseline)
+      throw BaselineError(fmt::format("{}: not a baseline: longer than {} MiB", file, kLongestBaseline >> 20));
   }
   return text.str();
 }

@@ -12,7 +12,7 @@ namespace devtrace::report::check {
 namespace {
 
 namespace fs = std::filesystem;
-using Lines = std::vector<std::string>;
+using TextLines = std::vector<std::string>;
 
 // As editors count: what lies beyond U+FFFF is two.
 size_t utf16_length(std::string_view text) {
@@ -23,8 +23,8 @@ size_t utf16_length(std::string_view text) {
 constexpr uintmax_t kLargestFile = 8u << 20;
 constexpr int kDeepest = 64;
 
-Lines split(std::string_view text) {
-  Lines lines;
+TextLines split(std::string_view text) {
+  TextLines lines;
   for (size_t at = 0; at <= text.size();) {
     const size_t end = std::min(text.find('\n', at), text.size());
     lines.emplace_back(text.substr(at, end - at));
@@ -33,11 +33,11 @@ Lines split(std::string_view text) {
   return lines;
 }
 
-Lines lines_of(const fs::path& file) {
+TextLines lines_of(const fs::path& file) {
   std::error_code error;
   if (!fs::is_regular_file(file, error) || fs::file_size(file, error) > kLargestFile) return {};
   std::ifstream in(file, std::ios::binary);
-  Lines lines;
+  TextLines lines;
   for (std::string line; std::getline(in, line);) lines.push_back(std::move(line));
   return lines;
 }
@@ -49,10 +49,10 @@ class Seen {
 
   // How many lines the statement has in that file; 0 where another one stands there, or it is not known how far it
   // goes.
-  size_t length_in(const Lines& lines) const {
+  size_t length_in(const TextLines& lines) const {
     for (const auto& known : {statements_, around_}) {
       std::set<size_t> lengths;
-      for (const Lines& each : known)
+      for (const TextLines& each : known)
         if (stands_in(lines, each)) lengths.insert(each.size());
       if (!lengths.empty()) return lengths.size() == 1 ? *lengths.begin() : 0;
     }
@@ -75,13 +75,13 @@ class Seen {
     const Json& around = object(frame, "around");
     const auto first = integer(around, "line");
     if (!first || *first < 1 || *first > line_) return;
-    const Lines lines = split(string(around, "text"));
+    const TextLines lines = split(string(around, "text"));
     const auto index = static_cast<size_t>(line_ - *first);
     if (index < lines.size() && (!file_.ends_with(".py") || Scan(lines[index]).balanced))
       around_.insert({lines[index]});
   }
 
-  bool stands_in(const Lines& lines, const Lines& statement) const {
+  bool stands_in(const TextLines& lines, const TextLines& statement) const {
     const auto first = static_cast<size_t>(line_ - 1);
     if (first + statement.size() > lines.size()) return false;
     return std::equal(statement.begin(), statement.end(), lines.begin() + static_cast<ptrdiff_t>(first),
@@ -90,7 +90,7 @@ class Seen {
 
   std::string_view file_;
   int64_t line_;
-  std::set<Lines> statements_, around_;
+  std::set<TextLines> statements_, around_;
 };
 
 }  // namespace
@@ -105,7 +105,7 @@ std::vector<Replacement> replacements(const Json& finding, std::string_view cwd,
     const int64_t line = integer(*edit, "line").value_or(0);
     const auto path = repository.path_of(file, cwd);
     if (fix.empty() || line <= 0 || !path) return {};
-    const Lines lines = lines_of(repository.root() / *path);
+    const TextLines lines = lines_of(repository.root() / *path);
     const size_t length = Seen(finding, file, line).length_in(lines);
     if (length == 0) return {};
 

@@ -7,7 +7,7 @@
 namespace devtrace::report::check {
 namespace {
 
-constexpr size_t kLongest = 4000;  // of a message: GitHub shows no more than a few lines of it
+constexpr size_t kLongestMessage = 4000;  // of a message: GitHub shows no more than a few lines of it
 
 // As GitHub's runner reads them. A raw line feed would end the command, and what follows could be another one.
 std::string escaped(std::string_view text, bool property) {
@@ -51,7 +51,7 @@ std::string github(const Result& result) {
     const std::string title = fmt::format("devtrace: {}{}", fault.kind.empty() ? "finding" : shortened(fault.kind, 100),
                                           fault.function.empty() ? "" : " in " + shortened(fault.function, 100));
     out += fmt::format("::{} {}title={}::{}\n", note ? "notice" : "error", where, escaped(printable(title), true),
-                       escaped(shortened(paragraph(fault, result.logs), kLongest), false));
+                       escaped(shortened(paragraph(fault, result.logs), kLongestMessage), false));
   }
   return out;
 }

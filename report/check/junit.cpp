@@ -25,7 +25,7 @@ std::string xml(std::string_view raw) {
   return out;
 }
 
-std::string name_of(const Fault& fault) {
+std::string title_of(const Fault& fault) {
   std::string name = fault.kind.empty() ? "finding" : fault.kind;
   if (!fault.operation.empty()) name += ' ' + shortened(fault.operation, 100);
   if (!fault.function.empty()) name += " in " + shortened(fault.function, 100);
@@ -97,7 +97,7 @@ class Suite {
 
   void fault(const ClassifiedFault& judged) {
     const Fault& fault = *judged.fault;
-    begin(name_of(fault), fault.file.empty() ? "devtrace" : fault.file, fault.file, fault.line);
+    begin(title_of(fault), fault.file.empty() ? "devtrace" : fault.file, fault.file, fault.line);
     if (judged.status == Status::added) {
       const Process& by = result_.logs.processes()[fault.by_process.front().process];
       const std::string where = fault.file.empty() ? "" : fmt::format("{}:{}: ", fault.file, fault.line);

@@ -8,8 +8,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kMostFiles = 20'000;  // remembered
-constexpr ptrdiff_t kDeepest = 32;     // folders of a path whose end is looked for
+constexpr size_t kMostFiles = 20'000;   // remembered
+constexpr ptrdiff_t kMostFolders = 32;  // folders of a path whose end is looked for
 
 bool installed(std::string_view file) {
   for (const std::string_view part : {"/site-packages/", "/dist-packages/", "/lib/python3."})
@@ -59,7 +59,8 @@ std::optional<std::string> Repository::look_up(const std::string& file, const st
   // By the longest end of its path that exists here: the log was written in another checkout of the repository.
   const fs::path normal = whole.lexically_normal();
   const ptrdiff_t parts = std::distance(normal.begin(), normal.end());
-  for (auto part = std::next(normal.begin(), std::max<ptrdiff_t>(0, parts - kDeepest)); part != normal.end(); ++part) {
+  for (auto part = std::next(normal.begin(), std::max<ptrdiff_t>(0, parts - kMostFolders)); part != normal.end();
+       ++part) {
     if (part->empty() || *part == "/") continue;
     fs::path rest;
     for (auto each = part; each != normal.end(); ++each) rest /= *each;

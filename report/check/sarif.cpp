@@ -51,7 +51,7 @@ std::string uri(std::string_view path) {
   return out;
 }
 
-Json location(std::string_view file, int64_t line, bool in_repository, std::string_view function) {
+Json location_of(std::string_view file, int64_t line, bool in_repository, std::string_view function) {
   Json artifact = {{"uri", file.starts_with('/') ? "file://" + uri(file) : uri(file)}};
   if (in_repository) artifact["uriBaseId"] = kRoot;
   Json physical = {{"artifactLocation", std::move(artifact)}};
@@ -135,7 +135,7 @@ class Run {
     out["message"] = {{"text", paragraph(fault, result_.logs)}};
     out["locations"] = Json::array();
     if (!fault.file.empty())
-      out["locations"].push_back(location(fault.file, fault.line, fault.in_repository, fault.function));
+      out["locations"].push_back(location_of(fault.file, fault.line, fault.in_repository, fault.function));
     related(out, fault, finding);
     fixes(out, process, finding);
     out["occurrenceCount"] = std::max<uint64_t>(1, fault.occurrences());
@@ -154,8 +154,8 @@ class Run {
       for (const char* event : {"created", "moved"}) {
         const Json& frame = user_frame_of(object(operand, event));
         if (string(frame, "file").empty() || all.size() >= 20) continue;
-        Json one = location(shown_file(string(frame, "file"), cwd), integer(frame, "line").value_or(0), false,
-                            string(frame, "function"));
+        Json one = location_of(shown_file(string(frame, "file"), cwd), integer(frame, "line").value_or(0), false,
+                               string(frame, "function"));
         one["id"] = all.size();
         one["message"] = {{"text", printable(fmt::format("{} was {} here", name_of(operand), event))}};
         all.push_back(std::move(one));
@@ -193,7 +193,7 @@ class Run {
     out["message"] = {{"text", "gone: " + printable(string(gone, "summary"))}};
     out["locations"] = Json::array();
     if (const auto file = string(gone, "file"); !file.empty())
-      out["locations"].push_back(location(file, 0, !file.starts_with('/'), string(gone, "function")));
+      out["locations"].push_back(location_of(file, 0, !file.starts_with('/'), string(gone, "function")));
     return out;
   }
 

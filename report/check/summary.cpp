@@ -10,7 +10,7 @@
 namespace devtrace::report::check {
 namespace {
 
-constexpr size_t kWhole = 10;  // GitHub's job page takes a mebibyte
+constexpr size_t kMostRows = 10;  // GitHub's job page takes a mebibyte
 constexpr size_t kRows = 100;
 
 class Summary : Lines {
@@ -32,11 +32,11 @@ class Summary : Lines {
     placement();
     size_t shown = 0;
     for (const ClassifiedFault& each : judged.faults) {
-      if (each.status != Status::added || ++shown > kWhole) continue;
+      if (each.status != Status::added || ++shown > kMostRows) continue;
       const Process& by = result_.logs.processes()[each.fault->by_process.front().process];
       out_ += '\n' + markdown(by.record, each.fault->finding());
     }
-    if (shown > kWhole) line("\nAnd {} more new findings.", shown - kWhole);
+    if (shown > kMostRows) line("\nAnd {} more new findings.", shown - kMostRows);
     return std::move(out_);
   }
 

@@ -11,7 +11,7 @@
 namespace devtrace::report::check {
 namespace {
 
-constexpr size_t kWhole = 20;  // new findings that are told in full; --junit and --sarif have all
+constexpr size_t kMostTold = 20;  // new findings that are told in full; --junit and --sarif have all
 constexpr size_t kPlacements = 20;
 constexpr size_t kLines = 200;  // others of one status
 
@@ -53,7 +53,7 @@ class Text : Lines {
       if (each.status != status) continue;
       const Fault& fault = *each.fault;
       ++shown;
-      if (status == Status::added && shown <= kWhole) {
+      if (status == Status::added && shown <= kMostTold) {
         const Process& by = result_.logs.processes()[fault.by_process.front().process];
         line("{}new{} {}", strong(), off(), fault.fingerprint);
         out_ += text(by.record, fault.finding(), colour_, {});

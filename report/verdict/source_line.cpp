@@ -268,7 +268,7 @@ std::optional<std::string> replace_expression(std::string_view source, std::stri
 std::optional<std::string> give_argument(std::string_view source, std::string_view function, std::string_view keyword,
                                          std::string_view value) {
   const Scan scan(source);
-  const auto call = only_call(source, scan, function);
+  const auto call = only_call_in(source, scan, function);
   if (!call) return std::nullopt;
   const auto spans = arguments(source, scan, *call);
   if (const auto given = keyword_value(source, spans, keyword)) return dedented(spliced(source, *given, value));
@@ -327,7 +327,7 @@ std::optional<std::string> wrap_value(std::string_view source, std::string_view 
 std::optional<std::string> call_instead(std::string_view source, std::string_view callee, std::string_view other,
                                         std::string_view more) {
   const Scan scan(source);
-  const auto call = only_call(source, scan, callee);
+  const auto call = only_call_in(source, scan, callee);
   if (!call) return std::nullopt;
   const auto spans = arguments(source, scan, *call);
   std::string out(source.substr(0, call->name));

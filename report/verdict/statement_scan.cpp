@@ -25,7 +25,7 @@ size_t closing(const Scan& scan, std::string_view source, size_t open) {
   return source.npos;
 }
 
-std::optional<Call> only_call(std::string_view source, const Scan& scan, std::string_view function) {
+std::optional<Call> only_call_in(std::string_view source, const Scan& scan, std::string_view function) {
   const std::string wanted = std::string(function) + "(";
   const size_t at = source.find(wanted);
   if (at == source.npos || source.find(wanted, at + 1) != source.npos || !scan.balanced || !scan.code[at] ||

@@ -60,7 +60,7 @@ std::vector<Call> find_calls_if(std::string_view source, const Scan& scan, const
 }
 
 // The only call of a function that the text has; nothing where there are several, or none.
-std::optional<Call> only_call(std::string_view source, const Scan& scan, std::string_view function);
+std::optional<Call> only_call_in(std::string_view source, const Scan& scan, std::string_view function);
 // The call's arguments, by commas of its own level.
 std::vector<Span> arguments(std::string_view source, const Scan& scan, const Call& call);
 // The value of keyword `key` among the arguments.

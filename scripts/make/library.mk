@@ -1,12 +1,30 @@
 # How a folder becomes a static library, and what a program links: see folders.mk.
 
+# Folders whose files are compiled as one: each of their files would spend most of its time on the same headers and templates.
+# What stands in anonymous namespaces there needs a name that no other file of the folder has. UNITY= compiles file by file.
+UNITY := report/record report/phrasing report/log report/traffic report/text report/placement report/verdict report/check \
+  tracker/log tracker/placement tracker/evidence cli cli/live fix/record fix/trials simulate/values/torch \
+  tests/report tests/fix
+# $(call unity_file,FOLDER,SOURCES): the file that includes them; a new one is made when the folder has another file.
+define unity_file
+$$(BUILD)/obj/$(1)/unity.cpp: $(2) $$(sort $$(dir $(2)))
+	mkdir -p $$(@D)
+	printf '#include "%s"\n' $(2) > $$@
+$$(BUILD)/obj/$(1)/unity.o: $$(BUILD)/obj/$(1)/unity.cpp | setup-packages
+	scripts/make/progress $$(BUILD) $(1)/
+	$$(CXX) $$(ALL_CXXFLAGS) $$(EXTRA_CXXFLAGS) -c $$< -o $$@
+endef
+each_object = $(patsubst %.cpp,$(BUILD)/obj/%.o,$(1))
+# The objects of a folder, of these sources.
+objects = $(if $(filter $(1),$(UNITY)),$(eval $(call unity_file,$(1),$(2)))$(BUILD)/obj/$(1)/unity.o,$(call each_object,$(2)))
+
 # FLAGS_<folder>: what its objects are compiled with besides ALL_CXXFLAGS. CODE: all files whose includes are checked.
 define library
 FOLDERS += $(1)
 USES_$(1) := $(2)
 SOURCES_$(1) := $$(wildcard $(1)/*.cpp $(foreach p,$(3),$(1)/$(p)/*.cpp))
 CODE += $$(wildcard $(foreach d,$(1) $(3:%=$(1)/%),$(d)/*.cpp $(d)/*.h $(d)/*.inc $(d)/*.S))
-OBJECTS_$(1) := $$(patsubst %.cpp,$$(BUILD)/obj/%.o,$$(SOURCES_$(1)))
+OBJECTS_$(1) := $$(call objects,$(1),$$(filter-out cli/main.cpp,$$(SOURCES_$(1))))
 LIBRARY_$(1) := $$(if $$(SOURCES_$(1)),$$(BUILD)/lib/$(subst /,-,$(1)).a)
 $$(OBJECTS_$(1)): EXTRA_CXXFLAGS = $$(FLAGS_$(1))
 $$(BUILD)/lib/$(subst /,-,$(1)).a: $$(OBJECTS_$(1))

@@ -14,9 +14,4 @@ $(3): EXTRA_CXXFLAGS += -include $(BUILD)/precompiled/$(1).h -Winvalid-pch
 endef
 precompiled = $(if $(PRECOMPILE),$(eval $(call precompiled_rules,$(1),$(2),$(3),$(4))))
 
-# Which folders' objects: whose files nearly all include both.
-WITH_RECORDS := $(filter-out report/record report/phrasing report/verdict,$(filter report/%,$(FOLDERS))) tracker/log
-$(call precompiled,report,report/record/precompiled.h,\
-  $(foreach f,$(WITH_RECORDS),$(OBJECTS_$(f)))),-ftls-model=initial-exec)
-$(call precompiled,verdict,report/record/precompiled.h,$(OBJECTS_report/verdict),-ftls-model=initial-exec -Os)
-$(call precompiled,test,tests/unit/precompiled.h,$(UNIT_OBJECTS_report) $(UNIT_OBJECTS_tracker),-O1)
+$(call precompiled,test,tests/unit/precompiled.h,$(UNIT_OBJECTS_tracker),-O1)

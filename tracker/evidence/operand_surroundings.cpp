@@ -17,8 +17,8 @@ using python::Api;
 using python::Ref;
 
 constexpr size_t kMostHeld = 16;  // operands whose holders are told
-constexpr size_t kMostModules = 16, kMostParts = 16;
-constexpr size_t kMostComparisons = 2000;  // of registered tensors with an operand
+constexpr size_t kMostModulesTold = 16, kMostParts = 16;
+constexpr size_t kMostComparedState = 2000;  // of registered tensors with an operand
 
 class Surroundings {
  public:
@@ -70,7 +70,7 @@ class Surroundings {
   // Which registered tensor's memory it lies in; or which one was this very tensor until a module moved that away.
   void note_registered(Operand& operand) {
     const auto own = operand.storage ? memory::provenance::block_at(operand.storage) : std::nullopt;
-    size_t left = kMostComparisons;
+    size_t left = kMostComparedState;
     for (PyObject* tensor : holders_.tensors()) {
       if (left-- == 0) return;
       if (!holders_.is_registered(tensor) || torch_.is_opaque(tensor)) continue;
@@ -152,7 +152,7 @@ class Surroundings {
   // The modules whose methods are running, innermost first.
   void note_modules(finding::List<finding::RunningModule>& out) {
     std::set<PyObject*> seen;
-    for (size_t frame = 0; frame < frames_.size() && out.size() < kMostModules; ++frame) {
+    for (size_t frame = 0; frame < frames_.size() && out.size() < kMostModulesTold; ++frame) {
       scope_.for_each_local(frame, [&](const std::string& name, PyObject* value) {
         if (name != "self" || !torch_.is_module(value) || !seen.insert(value).second) return;
         finding::RunningModule& running = out.emplace_back();

@@ -17,7 +17,7 @@ namespace {
 
 constexpr char kLibrary[] = "libtorch_cpu.so";
 constexpr size_t kPrologue = 256;
-constexpr size_t kMostElements = 64;
+constexpr size_t kMostListed = 64;
 constexpr size_t kMostOperators = 8;
 
 std::string_view trimmed(std::string_view text) {
@@ -100,9 +100,9 @@ Schema schema_of(const std::string& structure, const std::vector<std::string_vie
   return {structure, {}, {}, {}};
 }
 
-class Reader {
+class ArgumentReader {
  public:
-  Reader() {
+  ArgumentReader() {
     const auto look_up = [](auto& target, const char* library, const char* symbol) {
       if (platform().symbol)
         target = reinterpret_cast<std::remove_reference_t<decltype(target)>>(platform().symbol(library, symbol));
@@ -139,7 +139,7 @@ class Reader {
 
   // The tensors of `count` handles that follow each other.
   void add_all(uintptr_t first, size_t count, size_t stride, std::vector<OperatorArgument>& found) const {
-    for (size_t i = 0; i < std::min(count, kMostElements); ++i) {
+    for (size_t i = 0; i < std::min(count, kMostListed); ++i) {
       bool is_one = false;
       auto one = tensor_at(first + i * stride, is_one);
       if (!one) continue;
@@ -171,7 +171,8 @@ class Reader {
 // The values of a call's parameters: words that came in registers, and those behind the return address.
 class Arguments {
  public:
-  Arguments(const Reader& reader, const KeptArguments& kept, const stacks::SavedRegisters& saved, int first_register)
+  Arguments(const ArgumentReader& reader, const KeptArguments& kept, const stacks::SavedRegisters& saved,
+            int first_register)
       : reader_(reader), kept_(kept), saved_(saved), next_(first_register) {}
 
   // The parameter's words; 0 for one that is not known. `places`: all that the first of them may be.
@@ -205,7 +206,7 @@ class Arguments {
     return saved_.caller_sp ? reader_.word(saved_.caller_sp + 8 * static_cast<uintptr_t>(index)) : 0;
   }
 
-  const Reader& reader_;
+  const ArgumentReader& reader_;
   const KeptArguments& kept_;
   const stacks::SavedRegisters& saved_;
   int next_;
@@ -213,7 +214,7 @@ class Arguments {
 };
 
 // One reading of the call's words; nothing where a parameter that must be a tensor is none.
-std::optional<std::vector<OperatorArgument>> read_as(const Reader& reader, Arguments arguments,
+std::optional<std::vector<OperatorArgument>> read_as(const ArgumentReader& reader, Arguments arguments,
                                                      const std::vector<std::string_view>& types, size_t first) {
   std::vector<OperatorArgument> found;
   size_t missing = 0;
@@ -265,7 +266,7 @@ std::optional<std::vector<OperatorArgument>> read_as(const Reader& reader, Argum
   return found;
 }
 
-std::vector<OperatorArgument> arguments_of(const Reader& reader, const stacks::NativeFrame& frame) {
+std::vector<OperatorArgument> arguments_of(const ArgumentReader& reader, const stacks::NativeFrame& frame) {
   const auto* code =
       static_cast<const uint8_t*>(platform().symbol ? platform().symbol(kLibrary, frame.mangled.c_str()) : nullptr);
   const auto saved = stacks::registers_at(frame.address + 1);
@@ -328,7 +329,7 @@ Passing passing_of(std::string_view type) {
 
 std::vector<OperatorCall> operator_calls(const std::vector<stacks::NativeFrame>& frames) {
   std::vector<OperatorCall> calls;
-  const Reader reader;
+  const ArgumentReader reader;
   if (!reader.usable()) return calls;
   std::string last;
   for (const stacks::NativeFrame& frame : frames) {

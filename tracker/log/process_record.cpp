@@ -116,7 +116,7 @@ double clock_error() {
   return state == -1 || state == TIME_ERROR || clock.maxerror < 0 ? -1 : static_cast<double>(clock.maxerror) * 1e-6;
 }
 
-std::string working_directory() {
+std::string directory_of_process() {
   char* path = ::getcwd(nullptr, 0);
   std::string text = path ? path : "";
   std::free(path);
@@ -143,7 +143,7 @@ Json process_record() {
   add(record, "boot", boot_id());
   add(record, "pid_namespace", pid_namespace());
   if (const double error = clock_error(); error >= 0) record["clock_error"] = error;
-  add(record, "cwd", working_directory());
+  add(record, "cwd", directory_of_process());
   add(record, "python", python_version());
   add(record, "torch", torch_version());
   add(record, "cuda_runtime", platform().cuda_version());

@@ -8,7 +8,7 @@
 namespace devtrace::placement {
 namespace {
 
-constexpr size_t kMostFrames = 64;
+constexpr size_t kMostFramesAsked = 64;
 
 // What the calling thread's variables hold: of several names that of the outermost frame, which lives longest.
 class NameSearch {
@@ -19,7 +19,7 @@ class NameSearch {
 
   void look() {
     python::for_each_variable(
-        kMostFrames, [](size_t) { return false; },
+        kMostFramesAsked, [](size_t) { return false; },
         [&](const python::Objects& objects, const python::Variable& variable) {
           if (variable.name.starts_with("_") || variable.global) return;
           note(variable.object, variable.name, variable.frame);

@@ -10,7 +10,7 @@
 namespace devtrace::report::verdict::rules {
 namespace {
 
-constexpr std::string_view kCategory = "cached-state-elsewhere";
+constexpr std::string_view kCachedState = "cached-state-elsewhere";
 
 bool is_cache(const Operand& operand) {
   return names_a_cache(operand.name) || std::any_of(operand.names.begin(), operand.names.end(),
@@ -63,7 +63,7 @@ std::optional<Cause> answered_from_memory(const Evidence& evidence) {
                              producer.name, name, pair.it->device, where, with_place(*pair.other)),
                  use_site(evidence)};
   return Cause{
-      kCategory, Confidence::medium,
+      kCachedState, Confidence::medium,
       fmt::format("{} keeps tensors on {} ({}{}{}), and its answer lies there, too: what was made for one device "
                   "is given for another, where {} is.",
                   producer.name, pair.it->device, name, where.empty() ? "" : ", made at ", where, pair.other->name),
@@ -123,7 +123,7 @@ std::optional<Cause> kept_by_its_module(const Evidence& evidence) {
   const auto pair = evidence.pair(kept, [&](const Operand& other) { return !kept(other); });
   if (!pair) return std::nullopt;
   return Cause{
-      kCategory, Confidence::medium,
+      kCachedState, Confidence::medium,
       fmt::format("{} is kept from an earlier call, in which the module made it, as a plain attribute: neither "
                   "moving the model nor another input brings it along. It meets {}.",
                   with_place(*pair.it), with_place(*pair.other)),
@@ -141,7 +141,7 @@ std::optional<Cause> set_up_elsewhere(const Evidence& evidence) {
   if (!pair) return std::nullopt;
   const Operand& it = *pair.it;
   const std::string_view function = it.created.line()->function;
-  return Cause{kCategory, Confidence::medium,
+  return Cause{kCachedState, Confidence::medium,
                fmt::format("{} is a plain attribute of {}, made before this call, by {}, for the device that it was "
                            "given there. It meets {}.",
                            with_place(it), it.hidden().owner().type, function, with_place(*pair.other)),
@@ -182,7 +182,7 @@ std::optional<Cause> given_from_an_earlier_call(const Evidence& evidence) {
     for (const Operand& other : evidence.operands) {
       const Frame* const line = it.device == other.device ? nullptr : given_by_an_earlier_call(evidence, it, other);
       if (!line) continue;
-      return Cause{kCategory, Confidence::medium,
+      return Cause{kCachedState, Confidence::medium,
                    fmt::format("{} was made before {} came to where it is: what {} calls has kept it from an earlier "
                                "call, for another device.",
                                with_place(it), with_place(other), at(line)),
@@ -209,7 +209,7 @@ std::optional<Cause> answered_from_before(const Evidence& evidence) {
   for (const Operand& it : evidence.operands) {
     for (const Operand& other : evidence.operands) {
       if (it.device == other.device || !given_from_before(evidence, it, other)) continue;
-      return Cause{kCategory, Confidence::low,
+      return Cause{kCachedState, Confidence::low,
                    fmt::format("{} gives a tensor on {} that was there before this line ran ({}): what was kept for "
                                "one device is given for another. It meets {}.",
                                it.expression, it.device, at(it.created.line()), with_place(other)),
@@ -247,7 +247,7 @@ std::optional<Cause> cached_state_elsewhere(const Evidence& evidence) {
   if (before && !both && in_a_constructor(kept.created.stack) && in_a_constructor(fresh.created.stack))
     return std::nullopt;
   // Proven is only what is held from before the call, and older.
-  Cause cause{kCategory, seen && before && is_held(kept) ? Confidence::high : Confidence::medium,
+  Cause cause{kCachedState, seen && before && is_held(kept) ? Confidence::high : Confidence::medium,
               sentence(kept, fresh, before) + skipped(evidence), std::nullopt};
   const bool stays = fresh.on_cpu() || evidence.is_index_of(fresh, kept) || evidence.own_device() == kept.device;
   cause.fix = stays ? move_where_named(evidence, fresh, kept) : move_where_named(evidence, kept, fresh);

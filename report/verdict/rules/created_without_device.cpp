@@ -348,7 +348,7 @@ static std::optional<Cause> constructed_in_the_line(const Evidence& evidence) {
   };
   const Frame& line = evidence.stack[*own];
   const Scan scan(line.source);
-  const auto call_of = [&](const std::string& type) { return only_call(line.source, scan, type); };
+  const auto call_of = [&](const std::string& type) { return only_call_in(line.source, scan, type); };
   const auto pair = evidence.pair(
       [&](const Operand& it) {
         return it.role == "attribute" && it.on_cpu() && !it.moved.known() && owner(it) &&

@@ -12,7 +12,7 @@
 namespace devtrace::report::verdict::rules {
 namespace {
 
-constexpr std::string_view kCategory = "default-or-current-device";
+constexpr std::string_view kDefaultDevice = "default-or-current-device";
 
 // `torch.empty(n, device=device)` below `device = "cuda" if asked else "cpu"`: does the line say a variable that a line
 // near it has given a GPU without a number?
@@ -55,7 +55,7 @@ std::optional<Cause> other_thread(const Evidence& evidence) {
   // The line may as well have named the device.
   const bool current = says_current_device(line.source);
   Cause cause{
-      kCategory, current ? Confidence::high : Confidence::medium,
+      kDefaultDevice, current ? Confidence::high : Confidence::medium,
       fmt::format("{} was put on {} at {} by another thread, whose current device that is by default: {} was made "
                   "current{} for this thread only, where {} was put.",
                   pair.it->name, pair.it->device, at(&line), chosen.device, where, pair.other->name),
@@ -74,7 +74,7 @@ std::optional<Cause> taken_away(const Evidence& evidence) {
   for (const Operand& it : evidence.operands) {
     for (const Operand& other : evidence.operands) {
       if (it.is_state() || it.device == other.device || !evidence.taken_to_current_device(it, other)) continue;
-      return Cause{kCategory, Confidence::medium,
+      return Cause{kDefaultDevice, Confidence::medium,
                    fmt::format("{} was on {}, where the model and {} are, and {} brought it to {}, the device that is "
                                "current, which it names without a number, or not at all.",
                                it.name, it.moved.from, other.name, at(it.moved.line()), it.device),
@@ -106,7 +106,7 @@ std::optional<Cause> made_in_the_line(const Evidence& evidence) {
       },
       [](const Operand& other) { return !other.on_cpu(); });
   if (!pair) return std::nullopt;
-  return Cause{kCategory, Confidence::medium,
+  return Cause{kDefaultDevice, Confidence::medium,
                fmt::format("{} names a GPU without a number, which is the current device, {}; it meets {}.",
                            pair.it->expression, pair.it->device, with_place(*pair.other)),
                say_device_in_line(evidence, *pair.it, *pair.other)};
@@ -139,7 +139,7 @@ std::optional<Cause> made_on_a_number(const Evidence& evidence) {
                                   [&](const Operand& other) { return !other.on_cpu() && !line_of(other); });
   if (!pair) return std::nullopt;
   const Frame& line = *line_of(*pair.it);
-  Cause cause{kCategory, Confidence::medium,
+  Cause cause{kDefaultDevice, Confidence::medium,
               fmt::format("{} was put on {} by {}, which writes that number, whatever the device of {} is.",
                           pair.it->name, pair.it->device, at(&line), with_place(*pair.other)),
               std::nullopt};
@@ -171,7 +171,7 @@ std::optional<Cause> left_to_a_default(const Evidence& evidence) {
   auto fix = fix_at_origin(evidence);
   const finding::Step& step = *step_of(*pair.it);
   if (!fix) fix = pair.it->is_state() ? std::optional(repair_of(step.line, {})) : use_site(evidence);
-  return Cause{kCategory, Confidence::medium,
+  return Cause{kDefaultDevice, Confidence::medium,
                fmt::format("{} was put on {} because {} leaves {} out in its call of {}, where it is {} by default. It "
                            "meets {}.",
                            pair.it->name, pair.it->device, at(&step.line), step.parameter, step.call, step.otherwise,
@@ -193,7 +193,7 @@ std::optional<Cause> made_on_a_chosen_default(const Evidence& evidence) {
                                   [&](const Operand& other) { return !line_of(other); });
   if (!pair || made_by_a_layer(*pair.it)) return std::nullopt;
   const Frame& line = *line_of(*pair.it);
-  Cause cause{kCategory, Confidence::low,
+  Cause cause{kDefaultDevice, Confidence::low,
               fmt::format("{} was made on {} by {}, which says no device: that is what the program has chosen as the "
                           "default. It meets {}.",
                           pair.it->name, pair.it->device, at(&line), with_place(*pair.other)),
@@ -218,7 +218,7 @@ std::optional<Cause> given_without_a_number(const Evidence& evidence) {
   if (!pair) return std::nullopt;
   const finding::Step& step = *given_the_current_device(*pair.it);
   Cause cause{
-      kCategory, Confidence::medium,
+      kDefaultDevice, Confidence::medium,
       fmt::format("{} was put on {}, the current device, because {} gives {} to {}. It meets {}.", pair.it->name,
                   pair.it->device, at(&step.line), step.otherwise, step.call, with_place(*pair.other)),
       fix_at_origin(evidence)};
@@ -231,7 +231,7 @@ std::optional<Cause> read_past_the_current(const Evidence& evidence, const Opera
   const Frame* const load = line_of_load(other);
   if (!load || !evidence.has_state_on(it.device) || evidence.has_state_on(other.device)) return std::nullopt;
   Cause cause{
-      kCategory, Confidence::medium,
+      kDefaultDevice, Confidence::medium,
       fmt::format("{} was read from a file at {} to {}, where it lay when it was saved. {} was put on {}, which "
                   "was made current, and where the model is.",
                   other.name, at(load), other.device, it.name, it.device),
@@ -271,7 +271,7 @@ std::optional<Cause> default_device(const Evidence& evidence) {
   if (auto cause = read_past_the_current(evidence, *pair.it, *pair.other)) return cause;
   const Frame& line = *pair.it->placed()->line();
 
-  Cause cause{kCategory, Confidence::medium,
+  Cause cause{kDefaultDevice, Confidence::medium,
               fmt::format("{} was put on the device that was current at {}, which is not the one of {}.", pair.it->name,
                           at(&line), with_place(*pair.other)),
               fix_of(evidence, *pair.it, *pair.other)};

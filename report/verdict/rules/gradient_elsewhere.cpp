@@ -18,7 +18,7 @@ std::string target(const Evidence& evidence) {
   return fmt::format("{} ({})", name, evidence.refusal.wanted_device);
 }
 
-const Operand* refused(const Evidence& evidence) {
+const Operand* refused_gradient(const Evidence& evidence) {
   for (const Operand& operand : evidence.operands)
     if (operand.mismatched && operand.names.empty()) return &operand;
   return nullptr;
@@ -52,7 +52,7 @@ std::string device_in_backward(const Evidence& evidence) {
 
 std::optional<Cause> gradient_elsewhere(const Evidence& evidence) {
   const auto& gradient = evidence.refusal.gradient;
-  const Operand* const it = refused(evidence);
+  const Operand* const it = refused_gradient(evidence);
   if (!it || (gradient.function.empty() && gradient.hooks.empty())) return std::nullopt;
   const std::string hooks = hooks_of(evidence);
   if (gradient.function.empty())

@@ -12,7 +12,7 @@
 namespace devtrace::report::verdict::rules {
 namespace {
 
-constexpr std::string_view kCategory = "input-not-moved";
+constexpr std::string_view kInputNotMoved = "input-not-moved";
 
 // Was it brought to a GPU by a line that names it without a number? Then it was not left behind: it went to the device
 // that was current.
@@ -90,7 +90,7 @@ std::optional<Cause> model_input(const Evidence& evidence) {
 
   // Not left behind: it was brought to a GPU, and which one was not said.
   const bool unnumbered = went_without_a_number(*pair.it);
-  Cause cause{unnumbered ? "default-or-current-device" : kCategory,
+  Cause cause{unnumbered ? "default-or-current-device" : kInputNotMoved,
               sure && !unnumbered ? Confidence::high : Confidence::medium,
               fmt::format("{} is given to {}, whose {} is on {}.{}", with_place(*pair.it),
                           pair.other->root_class.empty() ? "a model" : std::string(pair.other->root_class),
@@ -136,7 +136,7 @@ std::optional<Cause> given_to_a_model(const Evidence& evidence) {
   });
   if (!pair) return std::nullopt;
   const Operand& it = of(*pair.it);
-  Cause cause{kCategory, Confidence::medium,
+  Cause cause{kInputNotMoved, Confidence::medium,
               fmt::format("{} is given to a model whose state is on {}, and meets {} there.", with_place(it),
                           pair.other->device, with_place(*pair.other)),
               fix_at_origin(evidence)};
@@ -184,7 +184,7 @@ std::optional<Cause> input_of_a_model_on_cpu(const Evidence& evidence) {
       [&](const Operand& other) { return evidence.put_on_the_cpu(other, *caller); });
   if (!pair || by_a_stale_device(*pair.it, *pair.other)) return std::nullopt;
   if (auto cause = taken_away(evidence, *pair.it, *pair.other)) return cause;
-  Cause cause{kCategory, Confidence::medium,
+  Cause cause{kInputNotMoved, Confidence::medium,
               fmt::format("{} is given to {}, which was put on the CPU as a whole: {}.", with_place(*pair.it),
                           pair.other->root_class.empty() ? "a model" : std::string(pair.other->root_class),
                           with_place(*pair.other)),
@@ -251,7 +251,7 @@ std::optional<Cause> label(const Evidence& evidence) {
   // Never moved from the CPU, and compared with what a module computed on a GPU.
   const bool sure = is_target_of_loss(evidence, *pair.it) && pair.it->on_cpu() && !pair.it->moved.known() &&
                     !evidence.frame_that_made(*pair.it) && !made_by_a_module(*pair.it) && made_by_a_module(*pair.other);
-  return Cause{kCategory, sure ? Confidence::high : Confidence::medium,
+  return Cause{kInputNotMoved, sure ? Confidence::high : Confidence::medium,
                fmt::format("The label {} is compared with the model's answer {}.", with_place(*pair.it),
                            with_place(*pair.other)),
                repairing(move_where_named(evidence, *pair.it, *pair.other))};
@@ -265,7 +265,7 @@ std::optional<Cause> given_to_a_method(const Evidence& evidence) {
       },
       [](const Operand& other) { return !other.on_cpu(); });
   if (!pair) return std::nullopt;
-  Cause cause{kCategory, Confidence::low,
+  Cause cause{kInputNotMoved, Confidence::low,
               fmt::format("{} was given to an object that is no module and keeps it where it was made. It meets {}.",
                           with_place(*pair.it), with_place(*pair.other)),
               move_where_named(evidence, *pair.it, *pair.other)};
@@ -306,7 +306,7 @@ static std::optional<Cause> taken_away_before(const Evidence& evidence) {
     if (auto here = move_at(evidence, frame, *taken, device_expression(evidence, frame, *pair.other)))
       fix = repairing(std::move(here));
   }
-  return Cause{kCategory, Confidence::medium,
+  return Cause{kInputNotMoved, Confidence::medium,
                fmt::format("{} was taken from {} to {} at {}, and is given to {}, whose {} is on {}.", taken->name,
                            taken->moved.from, taken->device, at(taken->moved.line()),
                            pair.other->root_class.empty() ? "a model" : pair.other->root_class, pair.other->name,
@@ -319,7 +319,7 @@ std::optional<Cause> taken_to_the_cpu(const Evidence& evidence) {
     const Operand* const taken = taken_away_from_a_gpu(it);
     for (const Operand& other : evidence.operands)
       if (taken && other.device == taken->moved.from)
-        return Cause{kCategory, Confidence::low,
+        return Cause{kInputNotMoved, Confidence::low,
                      fmt::format("{} was taken from {} to the CPU at {}, and nothing brought it back. It meets {}.",
                                  taken->name, taken->moved.from, at(taken->moved.line()), with_place(other)),
                      use_site(evidence)};

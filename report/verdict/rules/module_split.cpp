@@ -13,7 +13,7 @@
 namespace devtrace::report::verdict::rules {
 namespace {
 
-constexpr std::string_view kCategory = "module-split-or-hook-missing";
+constexpr std::string_view kModuleSplit = "module-split-or-hook-missing";
 
 std::string of_model(const Operand& state) {
   return state.root_class.empty() ? "the model" : std::string(state.root_class);
@@ -111,7 +111,7 @@ std::optional<Cause> two_parts(const Evidence& evidence) {
   const auto state = [](const Operand& operand) { return operand.is_state(); };
   const auto pair = evidence.pair(state, state);
   if (!pair || !evidence.caller_of_model()) return std::nullopt;  // or somebody compares two models
-  return Cause{kCategory, pair.it->root_class == pair.other->root_class ? Confidence::high : Confidence::medium,
+  return Cause{kModuleSplit, pair.it->root_class == pair.other->root_class ? Confidence::high : Confidence::medium,
                fmt::format("Two parts of {} that work together are on different devices: {} and {}.",
                            of_model(*pair.it), with_place(*pair.it), with_place(*pair.other)) +
                    by_the_map(*pair.it) + by_the_map(*pair.other),
@@ -150,7 +150,7 @@ std::optional<Cause> taken_from_its_module(const Evidence& evidence) {
       *pair.other->placed()->time > *pair.it->moved.time)
     return std::nullopt;
   return Cause{
-      kCategory, Confidence::medium,
+      kModuleSplit, Confidence::medium,
       fmt::format("{} was on {}, where {} of the same module is, until {} took it to {}, and not that.", pair.it->name,
                   pair.it->moved.from, with_place(*pair.other), at(pair.it->moved.line()), pair.it->device),
       use_site(evidence)};
@@ -177,7 +177,7 @@ std::optional<Cause> taken_from_its_hook(const Evidence& evidence) {
   auto code = left_where_it_was(*pair.it, line);
   if (!code) return std::nullopt;
   const bool unsaid = says_current_device(line.source) || pair.it->device_from.says == "cuda";
-  return Cause{unsaid ? "default-or-current-device" : kCategory, Confidence::medium,
+  return Cause{unsaid ? "default-or-current-device" : kModuleSplit, Confidence::medium,
                fmt::format("{} was on {}, where {} still brings what its module is given, until {} took it to {}. It "
                            "meets {}.",
                            pair.it->name, pair.it->moved.from, pair.it->hook, at(&line), pair.it->device,
@@ -230,7 +230,7 @@ std::optional<Cause> registered_after_the_move(const Evidence& evidence, const O
   if (!device && state.role == "buffer") device = fmt::format("next({}.parameters()).device", module_in(*live, state));
   auto fix = move_again_behind(*live, state, call, device.value_or(""));
   if (!fix) return std::nullopt;
-  return Cause{kCategory, Confidence::medium,
+  return Cause{kModuleSplit, Confidence::medium,
                fmt::format("{} was given to {} by {} after that was moved. It meets {}.", with_place(state),
                            of_model(state), state.created.line()->function, with_place(input)),
                std::move(fix)};
@@ -249,7 +249,7 @@ std::optional<Cause> passed_between_parts(const Evidence& evidence) {
   const Confidence confidence = proven ? Confidence::high : Confidence::medium;
   if (pair.other->on_cpu()) {
     if (auto cause = registered_after_the_move(evidence, *pair.it, *pair.other)) return cause;
-    return Cause{kCategory, confidence,
+    return Cause{kModuleSplit, confidence,
                  fmt::format("{} was computed by {} on {}, and {} of the same model was left on the CPU.",
                              pair.it->name, of_model(*pair.other), pair.it->device, with_place(*pair.other)) +
                      by_the_map(*pair.other),
@@ -264,7 +264,7 @@ std::optional<Cause> passed_between_parts(const Evidence& evidence) {
   if (!fix && given) fix = move_where_named(evidence, *pair.other, *pair.it);
   if (!fix) fix = move_where_named(evidence, *pair.it, *pair.other);
   const bool from_its_place = pair.other->device_map.ends_with(": " + pair.it->device);
-  return Cause{kCategory, confidence,
+  return Cause{kModuleSplit, confidence,
                fmt::format("{} was computed inside {} on {} and meets {}: the model is spread over devices, {}.",
                            pair.it->name, of_model(*pair.other), pair.it->device, with_place(*pair.other), hook) +
                    by_the_map(*pair.other),
@@ -277,7 +277,7 @@ std::optional<Cause> kept_on_one_device(const Evidence& evidence) {
       evidence.pair([&](const Operand& it) { return spread_owner(evidence, it) != nullptr; },
                     [&](const Operand& other) { return !other.on_cpu() && !spread_owner(evidence, other); });
   if (!pair) return std::nullopt;
-  return Cause{kCategory, Confidence::medium,
+  return Cause{kModuleSplit, Confidence::medium,
                fmt::format("{} was made when {} was constructed, on one of the devices that its parts are spread over. "
                            "A part on another one uses it, too: it meets {}.",
                            with_place(*pair.it), spread_owner(evidence, *pair.it)->type, with_place(*pair.other)),
@@ -292,7 +292,7 @@ std::optional<Cause> computed_apart(const Evidence& evidence) {
   };
   const auto pair = evidence.pair(of_a_layer, of_a_layer);
   if (!pair) return std::nullopt;
-  return Cause{kCategory, Confidence::medium,
+  return Cause{kModuleSplit, Confidence::medium,
                fmt::format("{} and {} were computed by parts of one model that are on different devices, and nothing "
                            "moves what passes between them.",
                            with_place(*pair.it), with_place(*pair.other)),
@@ -353,7 +353,7 @@ std::optional<Cause> inside_a_split_module(const Evidence& evidence) {
         " accelerate's hooks move what a part is given, and not what {} uses beside them: its device "
         "map should keep {} whole (no_split_module_classes).",
         module->type, module->type);
-  return Cause{kCategory, hooks ? Confidence::high : Confidence::medium, std::move(because),
+  return Cause{kModuleSplit, hooks ? Confidence::high : Confidence::medium, std::move(because),
                move_where_named(evidence, *pair.it, *pair.other)};
 }
 
@@ -368,7 +368,7 @@ std::optional<Cause> outside_of_hooks(const Evidence& evidence) {
   const auto pair = evidence.pair(under_hooks, [&](const Operand& other) { return !under_hooks(other); });
   if (!pair) return std::nullopt;
   return Cause{
-      kCategory, Confidence::medium,
+      kModuleSplit, Confidence::medium,
       fmt::format("{} was computed by a part of a model that accelerate has spread over devices, and lies where "
                   "that part is. Outside of the model nothing moves it: it meets {}.",
                   with_place(*pair.it), with_place(*pair.other)),
@@ -389,7 +389,7 @@ std::optional<Cause> saved_on_the_way(const Evidence& evidence) {
   std::string code = dedented(line.source);
   constexpr std::string_view kMove = ".cpu()";
   for (size_t at; (at = code.find(".cpu().state_dict()")) != std::string::npos;) code.erase(at, kMove.size());
-  return Cause{kCategory, Confidence::high,
+  return Cause{kModuleSplit, Confidence::high,
                fmt::format("{} was on {} until {} saved it: a module's .cpu() moves the module itself. It meets {}.",
                            pair.it->name, pair.it->moved.from, at(&line), with_place(*pair.other)),
                repair_of(line, std::move(code))};
@@ -419,7 +419,7 @@ std::optional<Cause> parts_of_no_module(const Evidence& evidence) {
   const auto [holder, part] = other_part(*pair.it, pair.other->device);
   if (!part) return std::nullopt;
   Cause cause{
-      kCategory, Confidence::medium,
+      kModuleSplit, Confidence::medium,
       fmt::format("{} is no module and holds several: {} is on {}, and {} of another one is on {}. Moving the one "
                   "did not move the other, and what is brought to the one meets the other: {}.",
                   holder->type, part->name, pair.other->device, pair.it->name, pair.it->device,
@@ -452,7 +452,7 @@ std::optional<Cause> made_elsewhere_by_the_model(const Evidence& evidence) {
   const bool given_there = std::any_of(evidence.operands.begin(), evidence.operands.end(),
                                        [](const Operand& each) { return !each.is_of_state() && each.on_cpu(); });
   if (!pair || !given_there) return std::nullopt;
-  Cause cause{kCategory, Confidence::medium,
+  Cause cause{kModuleSplit, Confidence::medium,
               fmt::format("{} was made inside {}, all of whose state is on the CPU, as is what it was given.",
                           with_place(*pair.it), of_model(*pair.other)),
               std::nullopt};
@@ -468,7 +468,7 @@ std::optional<Cause> made_elsewhere_by_the_model(const Evidence& evidence) {
 }
 
 // A call has answered with a model that was constructed before, for somebody else, and has never been moved.
-std::optional<Cause> given_from_before(const Evidence& evidence, const Operand& it, const Operand& state) {
+std::optional<Cause> left_where_constructed(const Evidence& evidence, const Operand& it, const Operand& state) {
   for (const finding::Step& step : state.lineage) {
     for (size_t frame = 0; step.what == "assigned" && frame < evidence.stack.size(); ++frame) {
       const bool given = evidence.stack[frame].same_function(step.line) && step.line.source.ends_with(')') &&
@@ -509,9 +509,9 @@ std::optional<Cause> left_on_cpu(const Evidence& evidence) {
                  fmt::format("{} is constructed in this call, by {}, and stays on the CPU: {} meets {}.",
                              of_model(*pair.other), at(&step->line), pair.other->name, with_place(*pair.it)),
                  fix_at_origin(evidence)};
-  if (auto cause = given_from_before(evidence, *pair.it, *pair.other)) return cause;
+  if (auto cause = left_where_constructed(evidence, *pair.it, *pair.other)) return cause;
   if (auto cause = registered_after_the_move(evidence, *pair.it, *pair.other)) return cause;
-  Cause cause{kCategory, Confidence::medium,
+  Cause cause{kModuleSplit, Confidence::medium,
               (pair.other->moved.known()
                    ? fmt::format("{} meets {}, which was taken to the CPU while other parts of {} stayed.",
                                  with_place(*pair.it), with_place(*pair.other), of_model(*pair.other))

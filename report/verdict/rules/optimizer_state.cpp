@@ -14,7 +14,7 @@ namespace devtrace::report::verdict::rules {
 
 namespace {
 
-constexpr std::string_view kCategory = "optimizer-state";
+constexpr std::string_view kOptimizerState = "optimizer-state";
 
 // The optimizer, when the tensor was found in its state: `opt` for `opt.state[…]["exp_avg"]`.
 std::string_view owner_of(const Operand& operand) {
@@ -74,7 +74,7 @@ std::optional<Cause> group_value(const Evidence& evidence) {
   const Operand& it = *pair.it;
   const std::string_view name = in_a_group(it)->name;
   const Frame* loaded = loaded_at(it);
-  Cause cause{kCategory, loaded ? Confidence::high : Confidence::medium,
+  Cause cause{kOptimizerState, loaded ? Confidence::high : Confidence::medium,
               loaded
                   ? fmt::format("{} is {}, which load_state_dict() took over at {} as the checkpoint had it: an "
                                 "optimizer's state is brought to its parameter's device, the values of its groups are "
@@ -123,7 +123,7 @@ std::optional<Cause> kept_around_an_optimizer(const Evidence& evidence) {
       if (it.device == parameter.device) continue;
       const Holder* object = around_an_optimizer(it, parameter);
       if (!object) continue;
-      return Cause{kCategory, Confidence::medium,
+      return Cause{kOptimizerState, Confidence::medium,
                    fmt::format("{} is kept by {} ({}) for a parameter of the optimizer that it holds, and that "
                                "parameter is {}: one of the two was moved without the other.",
                                with_place(it), object->name, object->type, with_place(parameter)),
@@ -310,7 +310,7 @@ std::optional<Cause> optimizer_state(const Evidence& evidence) {
   if (!pair) return std::nullopt;
 
   const Operand* state = state_of(*pair.it);
-  Cause cause{kCategory, seen ? Confidence::high : Confidence::medium,
+  Cause cause{kOptimizerState, seen ? Confidence::high : Confidence::medium,
               fmt::format("The optimizer's {} meets {}: {}.", with_place(*pair.it), with_place(*pair.other),
                           state ? how_it_came(*state, *pair.other) : std::string(kMovedSince)),
               std::nullopt};

@@ -12,7 +12,7 @@
 namespace devtrace::report::verdict::rules {
 namespace {
 
-constexpr std::string_view kCategory = "state-not-registered";
+constexpr std::string_view kStateNotRegistered = "state-not-registered";
 
 // Made when a module or what it holds was constructed, and not by anybody's forward.
 bool made_in_construction(const Operand& operand) {
@@ -168,11 +168,11 @@ std::optional<Cause> hidden_state(const Evidence& evidence) {
   const bool left = devices.size() == 1 && devices[0] == pair.other->device && !it.moved.known();
   auto fix = fix_of_hidden(evidence, hidden, it, *pair.other);
   if (devices.empty() && hidden.module + 1 == hidden.chain->holders.size() && !it.moved.known())
-    return Cause{kCategory, Confidence::medium,
+    return Cause{kStateNotRegistered, Confidence::medium,
                  fmt::format("{} is what {} keeps, which has nothing registered and was never moved; it meets {}.",
                              with_place(it), hidden.owner().type, with_place(*pair.other)),
                  std::move(fix)};
-  return Cause{kCategory, left ? Confidence::high : Confidence::medium,
+  return Cause{kStateNotRegistered, left ? Confidence::high : Confidence::medium,
                fmt::format("{} is {}. That is neither a parameter nor a buffer nor a registered module, so moving {} "
                            "left it behind; it meets {}.",
                            with_place(it), hidden_in(hidden), hidden.owner().type, with_place(*pair.other)),
@@ -238,7 +238,7 @@ std::optional<Cause> computed_from_what_its_producer_keeps(const Evidence& evide
   Operand it;
   it.name = given.given_by.name + kept.name;
   const Frame* const made = kept.created.line();
-  Cause cause{kCategory, Confidence::medium,
+  Cause cause{kStateNotRegistered, Confidence::medium,
               fmt::format("{} was given by {}, which keeps {} ({}, created there at {}): neither a parameter nor a "
                           "buffer, so moving it left that behind. It meets {}.",
                           given.name, given.given_by.name, it.name, kept.device, at(made), with_place(*pair.other)),
@@ -253,7 +253,7 @@ std::optional<Cause> made_with_its_module(const Evidence& evidence) {
                                   [](const Operand& other) { return !other.on_cpu(); });
   if (!pair) return std::nullopt;
   const std::string_view type = module_that_made(evidence, *pair.it);
-  return Cause{kCategory, Confidence::medium,
+  return Cause{kStateNotRegistered, Confidence::medium,
                fmt::format("{} was made by {} for itself, and is neither a parameter nor a buffer: moving the model "
                            "left it behind. It meets {}.",
                            with_place(*pair.it), type, with_place(*pair.other)),
@@ -285,7 +285,7 @@ std::optional<Cause> module_of_nobody(const Evidence& evidence) {
     });
     if (!pair || outer == running.end() || outer->frame >= evidence.stack.size()) continue;
     const Frame& line = evidence.stack[outer->frame];
-    Cause cause{kCategory, Confidence::medium,
+    Cause cause{kStateNotRegistered, Confidence::medium,
                 fmt::format("{} calls {}, which it has not registered, so that no .to() of the model reaches it: {}{} "
                             "meets {}.",
                             outer->type, inner.type, pair.it->is_state() ? "its " : "", with_place(*pair.it),
@@ -333,7 +333,7 @@ std::optional<Cause> state_not_registered(const Evidence& evidence) {
   if (!of_module) return std::nullopt;
 
   Cause cause{
-      kCategory, Confidence::medium,
+      kStateNotRegistered, Confidence::medium,
       fmt::format("{} is a plain attribute of {}, neither a parameter nor a buffer, so moving the model left it "
                   "behind; it meets {}.",
                   with_place(it), it.module_class.empty() ? "a module" : it.module_class, with_place(*pair.other)),

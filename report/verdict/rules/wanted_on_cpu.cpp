@@ -19,7 +19,7 @@ bool lacks_kernel(const Evidence& evidence) {
 }
 
 // The operand that is not there, and as what it was given; null: the error is not about that.
-const Operand* refused(const Evidence& evidence) {
+const Operand* not_on_cpu(const Evidence& evidence) {
   // A generator's state, which the message calls a type.
   if (evidence.message.starts_with("RNG state must be a torch.ByteTensor") && evidence.operands.size() == 1 &&
       !evidence.operands[0].on_cpu())
@@ -98,7 +98,7 @@ std::optional<Fix> to_cpu(const Evidence& evidence, const Operand& operand) {
 }  // namespace
 
 std::optional<Cause> wanted_on_cpu(const Evidence& evidence) {
-  const Operand* const it = refused(evidence);
+  const Operand* const it = not_on_cpu(evidence);
   if (!it) return without_kernel(evidence);
   const std::string operation = evidence.operation.empty() ? "The operation" : evidence.operation;
   const std::string place = with_place(*it);

@@ -70,7 +70,7 @@ bool has_masks(const IValue& indices) {
   });
 }
 
-void zero(const at::Tensor& tensor) {
+void set_to_zero(const at::Tensor& tensor) {
   if (!tensor.numel()) return;
   if (tensor.is_non_overlapping_and_dense()) {
     const Span span(tensor);
@@ -114,7 +114,7 @@ bool compute_one(const Plan& plan, at::ArrayRef<IValue> arguments, const at::Ten
   if (value.is_nonzero())
     place->fill_(value.reshape({}));
   else
-    zero(result);
+    set_to_zero(result);
   return true;
 }
 
@@ -231,7 +231,7 @@ void leave(const c10::OperatorHandle& op, const Plan& plan, at::ArrayRef<IValue>
   const bool known =
       choose(op, arguments, written) || (!numbers && compute_whole(op, plan, arguments, results, written));
   for (const at::Tensor& each : written) {
-    if (!known || !is_whole(each)) zero(each);
+    if (!known || !is_whole(each)) set_to_zero(each);
     if (is_on_device(each))
       set_source(each, memory.unknown);
     else if (plan.copies)

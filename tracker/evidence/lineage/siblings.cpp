@@ -12,7 +12,7 @@
 namespace devtrace::evidence {
 namespace {
 
-constexpr size_t kMost = 4;
+constexpr size_t kMostSiblings = 4;
 
 // The function of the user's that put the memory where it is, and whether it moved it there. Empty: not known.
 struct Way {
@@ -127,7 +127,7 @@ finding::List<finding::Operand> siblings(const python::Api& api, const Torch& to
     if (!frame.project || !function) continue;
     const Subscript subscript = subscript_of(operand, name.frame);
     const auto visit = [&](const ReachedObject& reached, const char* role) {
-      if (found.size() == kMost || !torch.is_tensor(reached.object) || torch.is_opaque(reached.object)) return;
+      if (found.size() == kMostSiblings || !torch.is_tensor(reached.object) || torch.is_opaque(reached.object)) return;
       if (std::find(seen.begin(), seen.end(), reached.object) != seen.end()) return;
       Operand other;
       other.role = reached.role.empty() ? role : reached.role;

@@ -11,12 +11,12 @@ namespace {
 
 using python::Objects;
 
-struct Dtype {
+struct NumpyDtype {
   const char* name;
   int bytes;
 };
 // By NumPy's NPY_TYPES.
-constexpr Dtype kDtypes[] = {
+constexpr NumpyDtype kNumpyDtypes[] = {
     {"bool", 1},
     {"int8", 1},
     {"uint8", 1},
@@ -56,15 +56,15 @@ std::string type_name(const Objects& objects, uintptr_t type) {
 }
 
 // Nothing, if it is no dtype of NumPy's; a dtype without a name is one that NumPy does not have by itself.
-std::optional<Dtype> dtype_of(const Objects& objects, uintptr_t object) {
+std::optional<NumpyDtype> dtype_of(const Objects& objects, uintptr_t object) {
   if (!type_name(objects, objects.type_of(object)).starts_with("numpy.dtype")) return std::nullopt;
   int32_t number = -1;
   if (!objects.memory().read(object + kDtypeNumber + objects.header(), number)) return std::nullopt;
-  const bool known = number >= 0 && static_cast<size_t>(number) < std::size(kDtypes) && kDtypes[number].name;
-  return known ? kDtypes[number] : Dtype{nullptr, 1};
+  const bool known = number >= 0 && static_cast<size_t>(number) < std::size(kNumpyDtypes) && kNumpyDtypes[number].name;
+  return known ? kNumpyDtypes[number] : NumpyDtype{nullptr, 1};
 }
 
-void set_dtype(const Dtype& dtype, int64_t elements, TensorMetadata* array) {
+void set_dtype(const NumpyDtype& dtype, int64_t elements, TensorMetadata* array) {
   if (dtype.name) array->dtype = dtype.name;
   array->bytes = elements * dtype.bytes;
 }
@@ -94,7 +94,7 @@ std::optional<TensorMetadata> read_cupy(const Objects& objects, uintptr_t object
   if (bytes < first_field || !objects.memory().copy(object, words.data(), bytes)) return std::nullopt;
   const size_t count = bytes / sizeof(uintptr_t);
   TensorMetadata array;
-  std::optional<Dtype> dtype;
+  std::optional<NumpyDtype> dtype;
   bool shaped = false;
   int64_t elements = 1;
   for (size_t i = first_field / sizeof(uintptr_t); i < count; ++i) {
@@ -132,7 +132,7 @@ std::optional<TensorMetadata> read_cupy(const Objects& objects, uintptr_t object
 // Numba's are Python objects with attributes.
 std::optional<TensorMetadata> read_numba(const Objects& objects, uintptr_t object) {
   TensorMetadata array;
-  std::optional<Dtype> dtype;
+  std::optional<NumpyDtype> dtype;
   uint64_t elements = 1;
   bool shaped = false;
   objects.for_each_attribute(object, [&](const std::string& name, uintptr_t value) {

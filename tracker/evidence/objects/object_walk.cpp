@@ -11,7 +11,7 @@ using python::Api;
 using python::Ref;
 using python::Shape;
 
-constexpr ssize_t kMostElements = 256;  // of one list or tuple
+constexpr ssize_t kMostWalked = 256;  // of one list or tuple
 constexpr int kDeepestModule = 64;
 
 // A mapping whose items live in an attribute `data`: collections.UserDict, and transformers' BatchEncoding with it.
@@ -122,7 +122,7 @@ void ObjectWalk::walk(PyObject* object, const std::string& name, int depth, bool
   } else if (const Ref items = shape == Shape::other ? items_behind(api_, object) : Ref()) {
     entries_of(api_, items.get(), false, enter_part);
   } else {
-    parts_of(api_, object, kMostElements, attributes, enter_part);
+    parts_of(api_, object, kMostWalked, attributes, enter_part);
   }
 }
 

@@ -16,7 +16,7 @@ using python::Objects;
 
 constexpr size_t kMostFrames = 64;
 // Objects looked at: some ten milliseconds in all. A library's frames hold much that is not the reader's.
-constexpr size_t kMostObjects = 6000;
+constexpr size_t kMostLookedAt = 6000;
 constexpr size_t kMostObjectsOfLibrary = 300;  // a frame
 constexpr size_t kMostNames = 8;               // of one tensor
 constexpr int kMostDepth = 3;                  // containers in containers
@@ -54,7 +54,7 @@ class Search {
     if (variable.name.starts_with("__") || done()) return;
     if (variable.frame != frame_) {  // a name in each frame
       frame_ = variable.frame;
-      left_in_frame_ = own_[frame_] ? kMostObjects : kMostObjectsOfLibrary;
+      left_in_frame_ = own_[frame_] ? kMostLookedAt : kMostObjectsOfLibrary;
       seen_.clear();
     }
     visit(objects, variable.object,
@@ -181,7 +181,7 @@ class Search {
   std::set<uintptr_t> seen_;
   std::map<uintptr_t, bool> plain_types_;
   size_t frame_ = SIZE_MAX;
-  size_t left_ = kMostObjects;
+  size_t left_ = kMostLookedAt;
   size_t left_in_frame_ = 0;
 };
 

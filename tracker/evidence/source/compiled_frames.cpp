@@ -9,7 +9,7 @@ namespace {
 using python::Api;
 using python::Ref;
 
-constexpr int kDeepest = 64;  // functions that are inlined into one another
+constexpr int kDeepestInlined = 64;  // functions that are inlined into one another
 
 // An attribute that the instance itself has; empty for None too.
 Ref own(const Api& api, PyObject* object, const char* name) {
@@ -21,7 +21,7 @@ Ref own(const Api& api, PyObject* object, const char* name) {
 // The variables of the function that is compiled, in which the others are inlined: real ones.
 Ref variables_of_outermost(const Api& api, PyObject* interpreter) {
   Ref outermost = Ref::borrowed(api, interpreter);
-  for (int depth = 0; depth < kDeepest; ++depth) {
+  for (int depth = 0; depth < kDeepestInlined; ++depth) {
     Ref parent = own(api, outermost.get(), "parent");
     if (!parent) break;
     outermost = std::move(parent);

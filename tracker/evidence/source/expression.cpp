@@ -24,9 +24,9 @@ bool leaves(std::string_view method) {
 // Python's own functions whose result is no tensor, whatever they are given.
 constexpr std::string_view kNoTensor[] = {"float", "int", "bool", "complex", "len", "range", "str", "isinstance"};
 
-class Reader {
+class ExpressionReader {
  public:
-  Reader(const Api& api, Tree& tree) : api_(api), tree_(tree) {}
+  ExpressionReader(const Api& api, Tree& tree) : api_(api), tree_(tree) {}
 
   // Nothing for what is no operation, or none that a tensor could refuse.
   std::optional<Operation> operation(PyObject* node) {
@@ -262,7 +262,7 @@ void add_once(Path path, std::vector<Path>& paths) {
 }
 
 // What a call brings to another device, where it is such a call: `x` of `x.cuda()`. A type is no device.
-Ref moved_by(Tree& tree, Reader& reader, PyObject* call) {
+Ref moved_by(Tree& tree, ExpressionReader& reader, PyObject* call) {
   const Ref callee = tree.kind(call) == "Call" ? tree.part(call, "func") : Ref();
   if (!callee || tree.kind(callee.get()) != "Attribute") return {};
   const std::string method = tree.name(callee.get(), "attr");
@@ -279,7 +279,7 @@ Ref moved_by(Tree& tree, Reader& reader, PyObject* call) {
 }
 
 // Does the comprehension bring each element that it goes through to another device?
-bool moves_its_elements(Tree& tree, Reader& reader, PyObject* node, PyObject* target) {
+bool moves_its_elements(Tree& tree, ExpressionReader& reader, PyObject* node, PyObject* target) {
   bool moves = false;
   for (const char* part : {"elt", "value"}) {
     const Ref element = tree.part(node, part);
@@ -298,7 +298,7 @@ bool moves_its_elements(Tree& tree, Reader& reader, PyObject* node, PyObject* ta
   return moves;
 }
 
-void add_used(Tree& tree, Reader& reader, PyObject* from, Expression& out) {
+void add_used(Tree& tree, ExpressionReader& reader, PyObject* from, Expression& out) {
   tree.each(from, [&](PyObject* node) {
     const std::string kind = tree.kind(node);
     if (moved_by(tree, reader, node)) return false;
@@ -315,7 +315,7 @@ void add_used(Tree& tree, Reader& reader, PyObject* from, Expression& out) {
   });
 }
 
-void add_mentioned(Tree& tree, Reader& reader, Expression& out) {
+void add_mentioned(Tree& tree, ExpressionReader& reader, Expression& out) {
   add_used(tree, reader, tree.root(), out);
   tree.each(tree.root(), [&](PyObject* node) {
     if (tree.kind(node) == "Call")
@@ -333,7 +333,7 @@ void add_mentioned(Tree& tree, Reader& reader, Expression& out) {
 void read_store(const Api& api, const std::string& statement, const std::string& target, Expression& out) {
   Tree tree(api, statement, Tree::kStatements);
   if (!tree.root()) return;
-  Reader reader(api, tree);
+  ExpressionReader reader(api, tree);
   tree.each(tree.root(), [&](PyObject* node) {
     if (tree.kind(node) != "Assign") return true;
     const Ref value = tree.part(node, "value");
@@ -350,14 +350,14 @@ void read_exact(const Api& api, const std::string& text, Expression& out) {
   Tree tree(api, "(" + text + "\n)", Tree::kExpression);
   const Ref body = tree.root() ? tree.part(tree.root(), "body") : Ref();
   if (body) {
-    Reader reader(api, tree);
+    ExpressionReader reader(api, tree);
     if (std::optional<Operation> only = reader.operation(body.get())) out.operations.push_back(std::move(*only));
     add_mentioned(tree, reader, out);
     return;
   }
   Tree statement(api, text, Tree::kStatements);  // a += b
   if (!statement.root()) return;
-  Reader reader(api, statement);
+  ExpressionReader reader(api, statement);
   const std::vector<Ref> statements = statement.parts(statement.root(), "body");
   if (statements.size() != 1) return;
   if (std::optional<Operation> only = reader.operation(statements[0].get())) out.operations.push_back(std::move(*only));
@@ -369,7 +369,7 @@ void read_lines(const Api& api, std::string text, Expression& out) {
   if (text.ends_with(':')) text += " pass";
   Tree tree(api, text + "\n", Tree::kStatements);
   if (!tree.root()) return;
-  Reader reader(api, tree);
+  ExpressionReader reader(api, tree);
   tree.each(tree.root(), [&](PyObject* node) {
     const std::string kind = tree.kind(node);
     if (kind == "Lambda" || kind.ends_with("FunctionDef") || kind == "ClassDef") return false;  // runs elsewhere

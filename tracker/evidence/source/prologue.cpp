@@ -14,7 +14,7 @@ bool is_saved_register(int number) {
 }
 
 // The operands of an instruction with a ModRM byte.
-struct Operands {
+struct DecodedOperands {
   int reg = 0;
   bool memory = false;
   int rm = 0;  // the register, or the memory's base; -1: no plain base
@@ -22,8 +22,8 @@ struct Operands {
   size_t size = 0;  // of ModRM and what belongs to it; 0: the code ends
 };
 
-Operands read_operands(const uint8_t* at, size_t left, uint8_t rex) {
-  Operands found;
+DecodedOperands read_operands(const uint8_t* at, size_t left, uint8_t rex) {
+  DecodedOperands found;
   if (left < 1) return found;
   const uint8_t modrm = at[0];
   const int mod = modrm >> 6;
@@ -56,14 +56,14 @@ Operands read_operands(const uint8_t* at, size_t left, uint8_t rex) {
   return found;
 }
 
-class Reader {
+class PrologueReader {
  public:
-  Reader() {
+  PrologueReader() {
     holds_.fill(-1);
     for (int i = 0; i < 6; ++i) holds_[static_cast<size_t>(kArgumentRegisters[i])] = i;
   }
 
-  void move(const Operands& operands, bool to_rm, bool whole) {
+  void move(const DecodedOperands& operands, bool to_rm, bool whole) {
     const auto reg = static_cast<size_t>(operands.reg);
     if (operands.memory) {
       if (!to_rm) return overwrite(reg);
@@ -97,7 +97,7 @@ class Reader {
 }  // namespace
 
 KeptArguments kept_arguments(const uint8_t* code, size_t bytes) {
-  Reader reader;
+  PrologueReader reader;
   for (size_t at = 0; at < bytes;) {
     size_t next = at;
     bool vector = false;  // an instruction of the vector unit, by its prefix
@@ -113,22 +113,22 @@ KeptArguments kept_arguments(const uint8_t* code, size_t bytes) {
     if (opcode >= 0x50 && opcode <= 0x57) {  // push
       at = next;
     } else if (opcode == 0x89 || opcode == 0x8b || opcode == 0x88 || opcode == 0x8a) {  // mov
-      const Operands both = operands();
+      const DecodedOperands both = operands();
       if (both.size == 0 || vector) break;
       reader.move(both, opcode == 0x89 || opcode == 0x88, (rex & 8) != 0);
       at = next + both.size;
     } else if (opcode == 0x8d || opcode == 0x63) {  // lea, movsxd
-      const Operands both = operands();
+      const DecodedOperands both = operands();
       if (both.size == 0) break;
       reader.overwrite(static_cast<size_t>(both.reg));
       at = next + both.size;
     } else if (opcode == 0x83 || opcode == 0x81) {  // sub and and of the stack pointer
-      const Operands both = operands();
+      const DecodedOperands both = operands();
       const int operation = both.reg & 7;
       if (both.size == 0 || both.memory || both.rm != kRsp || (operation != 5 && operation != 4)) break;
       at = next + both.size + (opcode == 0x83 ? 1 : 4);
     } else if (opcode == 0x31 || opcode == 0x33) {  // xor of a register with itself
-      const Operands both = operands();
+      const DecodedOperands both = operands();
       if (both.size == 0 || both.memory) break;
       reader.overwrite(static_cast<size_t>(opcode == 0x31 ? both.rm : both.reg));
       at = next + both.size;
@@ -139,7 +139,7 @@ KeptArguments kept_arguments(const uint8_t* code, size_t bytes) {
                          second == 0x7e || second == 0xd6 || second == 0x16 || second == 0x6c || second == 0x57 ||
                          second == 0xef || second == 0x1f;
       const bool widens = second == 0xb6 || second == 0xb7;
-      const Operands both = operands();
+      const DecodedOperands both = operands();
       if (both.size == 0 || !(endbr || moves || widens)) break;
       // A register's byte or half word is widened for good: what was kept before stays.
       if (widens) reader.overwrite(static_cast<size_t>(both.reg));

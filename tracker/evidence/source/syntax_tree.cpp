@@ -10,7 +10,7 @@ using python::Api;
 using python::Ref;
 
 constexpr size_t kLongestText = 200;  // of a value: longer ones are left out, not cut
-constexpr size_t kMostNodes = 5000;
+constexpr size_t kMostSyntaxNodes = 5000;
 
 // Python's parser warns of escapes that it does not know, and a warning is the user's code to handle.
 bool may_warn(const std::string& text) {
@@ -75,7 +75,7 @@ long long SyntaxTree::number(PyObject* node, const char* part) const {
 }
 
 void SyntaxTree::each(PyObject* node, const std::function<bool(PyObject*)>& visit) {
-  if (visited_++ > kMostNodes || !visit(node)) return;
+  if (visited_++ > kMostSyntaxNodes || !visit(node)) return;
   const Ref fields = python::attribute(api_, python::type_of(api_, node).get(), "_fields");
   for (ssize_t i = 0, n = fields ? api_.PyTuple_Size(fields.get()) : 0; i < n; ++i) {
     const std::string field = python::text(api_, api_.PyTuple_GetItem(fields.get(), i));

@@ -9,7 +9,7 @@ namespace devtrace::report::verdict::rules {
 namespace {
 
 // What a rank calls, without its size and the rest: "calls AllReduce of 4 float32 (sum)".
-std::string_view called(const Operand& rank) {
+std::string_view collective_of(const Operand& rank) {
   const std::string_view does = rank.created.call;
   return does.substr(0, does.find(" of "));
 }
@@ -75,7 +75,7 @@ std::optional<Cause> different_collectives(const Evidence& evidence) {
                      "They are at different lines, as where a branch, a loop or an exception is one rank's "
                      "alone: a collective in one has to stand before or behind it");
   const auto line = line_of_parting(evidence.operands[0].created.stack, evidence.operands[1].created.stack);
-  if (differ(evidence.operands, called))
+  if (differ(evidence.operands, collective_of))
     return Cause{"different-collectives", Confidence::high,
                  fmt::format("Every rank has to call the same collectives in the same order. {}.", where), line};
   if (differ(evidence.operands, [](const Operand& each) { return each.shape.empty() ? 0 : each.shape[0]; }))

@@ -107,7 +107,7 @@ Cause event_on_stream(const Evidence& evidence, const Operand& event, const Oper
 }
 
 // The library refused it, for another device is current.
-Cause refused(const Evidence& evidence, const Operand& handle) {
+Cause refused_handle(const Evidence& evidence, const Operand& handle) {
   Cause cause{"missing-set-device", Confidence::high,
               fmt::format("{} was made on {}{}, and {} is current: the library works by it on its own device only.",
                           handle.name, handle.device, made_where(handle), evidence.current_device),
@@ -152,7 +152,7 @@ std::optional<Cause> handle_elsewhere(const Evidence& evidence) {
                                                    [&](const Operand& it) { return it.device == memory->device; });
   if (has_memory && memory->role == "stream") return event_on_stream(evidence, handle, *memory);
   if (is_odd(handle) && all_there && memory->device != handle.device) return wrong_handle(evidence, handle, *memory);
-  if (is_odd(handle)) return refused(evidence, handle);
+  if (is_odd(handle)) return refused_handle(evidence, handle);
   if (has_memory) return given_elsewhere(evidence, handle, *memory);
   return std::nullopt;
 }
