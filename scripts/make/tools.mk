@@ -31,7 +31,7 @@ coverage: | setup-python ## which lines the unit tests run
 
 # For clangd and clang-tidy, out of make's own command lines.
 compile_commands.json: ## how each file is compiled, for editors
-	$(MAKE) --no-print-directory --always-make --dry-run V=1 PRECOMPILE= all $(UNIT_TESTS) $(E2E_PROGRAMS) $(BENCHMARKS) | scripts/make/compile-commands > $@
+	$(MAKE) --no-print-directory --always-make --dry-run V=1 PRECOMPILE= UNITY= all $(UNIT_TESTS) $(E2E_PROGRAMS) $(BENCHMARKS) | scripts/make/compile-commands > $@
 
 lint: | setup-python ## includes against folders.mk, words, pages that are made from tables, links, Python's style
 	scripts/check-includes
