@@ -59,7 +59,8 @@ TEST(Pruning, AnObjectWithoutADeviceIsNotAskedTwice) {
   EXPECT_TRUE(pruning.needless(finding(), candidate("b", "f: size.device")));
   EXPECT_FALSE(pruning.needless(finding(), candidate("c", "g: size.device"))) << "another function's variable";
   EXPECT_FALSE(pruning.needless(finding(), candidate("d")));
-  pruning.learn(finding(), failed(candidate("e", "f: x.device"), {}, "AttributeError: 'N' object has no attribute 'name'"));
+  pruning.learn(finding(),
+                failed(candidate("e", "f: x.device"), {}, "AttributeError: 'N' object has no attribute 'name'"));
   EXPECT_FALSE(pruning.needless(finding(), candidate("f", "f: x.device"))) << "another error";
 }
 
