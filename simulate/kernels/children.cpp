@@ -49,7 +49,7 @@ void Children::add(Child child) {
 
 std::vector<Child> Children::take() {
   std::lock_guard lock(mutex_);
-  std::stable_partition(launched_.begin(), launched_.end(), [](const Child& one) { return !one.at_the_end; });
+  std::ranges::stable_partition(launched_, [](const Child& one) { return !one.at_the_end; });
   std::ranges::reverse(launched_);
   return std::exchange(launched_, {});
 }

@@ -103,6 +103,8 @@ enum class Builtin : uint8_t {
 };
 // none: no such function.
 Builtin builtin_called(std::string_view name);
+// By its name: a function of the device's runtime.
+bool is_of_the_runtime(std::string_view name);
 
 struct CallSite {
   uint32_t function = UINT32_MAX;  // of Program::codes
@@ -142,7 +144,11 @@ struct Program {
   ptx::Module module;
   std::vector<Code> codes;                                   // by the index of ptx::Module::functions
   std::unordered_map<std::string_view, uint32_t> functions;  // by name
+  std::vector<bool> used_by_functions;                       // by variable: by some that are no entries
 };
+
+// Sets those of the module's variables that the function names.
+void find_globals(const ptx::Function& function, std::vector<bool>* used);
 
 // Null: the text is wrong, and *error says where.
 std::shared_ptr<const Program> load(std::string ptx, std::string* error);

@@ -83,15 +83,27 @@ void Decoder::lay_out() {
     if (function_.entry) code_.shared_variables.push_back({v.name, begin, static_cast<uint32_t>(v.bytes)});
     return begin;
   };
-  for (const ptx::Variable& v : program_.module.variables) module_shared_.push_back(put_shared(v));
-  // Functions' own shared variables lie side by side, whoever calls them; an entry's own are its alone.
+  // What functions use lies first, and in the same places whoever calls them; behind it what an entry alone uses. A
+  // module of nvcc -rdc=true has the variables of all its kernels, and each has room for its own.
+  const bool calls = !function_.entry ||
+                     std::ranges::any_of(function_.body, [](const ptx::Instruction& i) { return i.opcode == "call"; });
+  const std::vector<ptx::Variable>& of_module = program_.module.variables;
+  std::vector<bool> own(of_module.size());
+  if (function_.entry) find_globals(function_, &own);
+  module_shared_.resize(of_module.size());
+  for (size_t i = 0; i < of_module.size(); ++i)
+    if (calls && program_.used_by_functions[i]) module_shared_[i] = put_shared(of_module[i]);
   for (const ptx::Function& f : program_.module.functions) {
-    if (f.entry && &f != &function_) continue;
+    if (f.entry || (!calls && &f != &function_)) continue;
     for (const ptx::Variable& v : f.variables) {
       const uint32_t at = put_shared(v);
       if (&f == &function_) local_.push_back(at);
     }
   }
+  for (size_t i = 0; i < of_module.size(); ++i)
+    if (own[i] && !(calls && program_.used_by_functions[i])) module_shared_[i] = put_shared(of_module[i]);
+  if (function_.entry)
+    for (const ptx::Variable& v : function_.variables) local_.push_back(put_shared(v));
   for (size_t i = 0; i < function_.variables.size(); ++i) {
     const ptx::Variable& v = function_.variables[i];
     if (v.space == Space::local || v.space == Space::param) local_[i] = put(&local, v);

@@ -133,6 +133,7 @@ bool decode_flow(Decoder& d);
 bool decode_matrix(Decoder& d);
 bool decode_wmma(Decoder& d);
 bool decode_wgmma(Decoder& d);
+bool decode_tensormap(Decoder& d);
 bool decode_texture(Decoder& d);
 bool decode_mbarrier(Decoder& d);
 

@@ -44,10 +44,11 @@ constexpr Row kOthers[] = {{"vprintf", Builtin::vprintf},
                            {"__assertfail", Builtin::assertfail},
                            {"__assert_fail", Builtin::assertfail}};
 
-bool without(std::string_view* name, std::string_view prefix) {
-  if (!name->starts_with(prefix)) return false;
-  name->remove_prefix(prefix.size());
-  return true;
+// Without what stands in front of those of the runtime; empty: it is none of them.
+std::string_view bare(std::string_view name) {
+  for (const std::string_view prefix : {"__cudaCDP2", "cuda"})
+    if (name.starts_with(prefix)) return name.substr(prefix.size());
+  return {};
 }
 
 }  // namespace
@@ -55,11 +56,15 @@ bool without(std::string_view* name, std::string_view prefix) {
 Builtin builtin_called(std::string_view name) {
   for (const Row& row : kOthers)
     if (row.name == name) return row.builtin;
-  if (!without(&name, "__cudaCDP2") && !without(&name, "cuda")) return Builtin::none;
+  name = bare(name);
   if (name.ends_with("_ptsz")) name.remove_suffix(5);
   for (const Row& row : kRuntime)
     if (row.name == name) return row.builtin;
   return Builtin::none;
+}
+
+bool is_of_the_runtime(std::string_view name) {
+  return !bare(name).empty();
 }
 
 // Of the kernel's parameters; 0 with no *function: the address is no kernel's.

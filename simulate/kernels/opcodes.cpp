@@ -126,6 +126,7 @@ constexpr Family kFamilies[] = {
     {"szext", decode_bits, 3},
     {"tanh", decode_half, 2},
     {"tanh", decode_real, 2},
+    {"tensormap", decode_tensormap, 2},
     {"testp", decode_real, 2},
     {"tex", decode_texture, 2},
     {"tld4", decode_texture, 2},

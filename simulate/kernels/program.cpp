@@ -54,7 +54,17 @@ bool wants_grid_barrier(const ptx::Module& module) {
   });
 }
 
+void find_globals(const ptx::Operand& operand, std::vector<bool>* used) {
+  if (operand.kind == ptx::Operand::Kind::global && operand.index < used->size()) (*used)[operand.index] = true;
+  for (const ptx::Operand& part : operand.parts) find_globals(part, used);
+}
+
 }  // namespace
+
+void find_globals(const ptx::Function& function, std::vector<bool>* used) {
+  for (const ptx::Instruction& instruction : function.body)
+    for (const ptx::Operand& operand : instruction.operands) find_globals(operand, used);
+}
 
 std::shared_ptr<const Program> load(std::string text, std::string* error) {
   ptx::Error wrong;
@@ -75,6 +85,9 @@ std::shared_ptr<const Program> load(std::string text, std::string* error) {
     const auto [known, added] = program->functions.try_emplace(functions[i].name, i);
     if (!added && functions[i].defined) known->second = i;
   }
+  program->used_by_functions.resize(program->module.variables.size());
+  for (const ptx::Function& f : functions)
+    if (!f.entry) find_globals(f, &program->used_by_functions);
   program->codes.resize(functions.size());
   for (uint32_t i = 0; i < functions.size(); ++i)
     if (functions[i].defined) Decoder(program.get(), i).decode();

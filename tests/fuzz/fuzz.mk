@@ -13,7 +13,7 @@ FUZZ_SOURCES_elf := binary/elf/file.cpp binary/elf/sections.cpp
 FUZZ_SOURCES_loaded_object := binary/elf/loaded.cpp binary/elf/loaded_objects.cpp attach/process/remote_object.cpp process/memory.cpp
 FUZZ_SOURCES_log := finding/*.cpp report/record/*.cpp report/phrasing/*.cpp common/*.cpp report/log/*.cpp report/text/*.cpp report/traffic/*.cpp
 FUZZ_SOURCES_options := tracker/base/options.cpp tracker/base/files.cpp
-FUZZ_SOURCES_ptx := simulate/kernels/*.cpp simulate/kernels/instructions/*.cpp binary/ptx/*.cpp
+FUZZ_SOURCES_ptx := binary/ptx/*.cpp
 FUZZ_SOURCES_python_memory := tracker/python/layout.cpp tracker/python/objects/object_layout.cpp tracker/python/objects/objects.cpp tracker/python/line_table.cpp \
   tracker/python/objects/string_decoder.cpp tracker/python/objects/variables.cpp
 FUZZ_SOURCES_split_debug := binary/dwarf/*.cpp binary/elf/file.cpp binary/elf/sections.cpp

@@ -102,12 +102,11 @@ bool Decoder::call() {
     if (found == program_.functions.end()) return false;
     site.function = found->second;
     callee = &program_.module.functions[found->second];
-    if (!callee->defined) {
-      site.builtin = builtin_called(target.name);
-      if (site.builtin == Builtin::none) {
-        refuse("call of " + std::string(target.name));
-        return true;
-      }
+    // NVIDIA's library has the device's runtime as PTX, too, made of calls that only its driver knows.
+    if (!callee->defined || is_of_the_runtime(target.name)) site.builtin = builtin_called(target.name);
+    if (!callee->defined && site.builtin == Builtin::none) {
+      refuse("call of " + std::string(target.name));
+      return true;
     }
   } else if (target.kind == Operand::Kind::reg) {
     site.pointer = source(target, Type::b64);

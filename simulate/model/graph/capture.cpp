@@ -64,8 +64,11 @@ CUresult end_capture(CUstream stream, CUgraph* graph) {
     for (CUgraphNode d : reached[i]->dependencies)
       if (std::find(reached.begin(), reached.end(), d) == reached.end()) reached.push_back(d);
   bool unjoined = false;
-  for (CUstream member : c->members)
-    for (CUgraphNode tip : member->tips) unjoined |= std::find(reached.begin(), reached.end(), tip) == reached.end();
+  const auto join = [&](const std::vector<CUgraphNode>& tips) {
+    for (CUgraphNode tip : tips) unjoined |= std::find(reached.begin(), reached.end(), tip) == reached.end();
+  };
+  for (CUstream member : c->members) join(member->tips);
+  join(c->left);
   bool invalid = c->invalid;
   finish(c);
   if (invalid || unjoined) {
@@ -134,9 +137,14 @@ CUresult check_not_captured(CUevent event) {
 
 void leave_capture(CUstream stream) {
   if (std::shared_ptr<Capture> c = stream->capture) {
-    c->invalid = true;
+    if (c->origin == stream) {
+      c->invalid = true;
+      finish(c);
+      return;
+    }
+    c->left.insert(c->left.end(), stream->tips.begin(), stream->tips.end());
     std::erase(c->members, stream);
-    if (c->origin == stream) finish(c);
+    stream->capture = nullptr;
   }
 }
 

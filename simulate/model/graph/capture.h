@@ -15,6 +15,7 @@ struct Capture {
   unsigned long long thread = 0;  // that began it
   bool invalid = false;
   std::vector<CUstream> members;  // streams that joined by waiting for an event, the origin too
+  std::vector<CUgraphNode> left;  // the last nodes of those that were destroyed since
 };
 
 inline bool capturing(CUstream stream) {

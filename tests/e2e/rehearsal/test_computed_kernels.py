@@ -237,10 +237,10 @@ def test_what_nvidias_compilers_make_is_computed_when_the_person_says_so(tmp_pat
 
 
 def test_what_is_not_known_is_named(rehearse):
-    rare = '.visible .entry rare(.param .u64 at) { .reg .b64 %rd<2>; .loc 1 3 1 tensormap.replace.tile.global_address.global.b1024.b64 [%rd1], %rd1; ret; } .file 1 \\"rare.cu\\"'
+    rare = '.visible .entry rare(.param .u64 at) { .reg .b64 %rd<2>; .loc 1 3 1 tcgen05.shift.cta_group::1.down [%rd1]; ret; } .file 1 \\"rare.cu\\"'
     outcome = rehearse(PROGRAM + f"launch(load(HEAD + \"{rare}\"), 'rare', 1, 1, 0)\nprint(cuda.cuCtxSynchronize())\n")
     assert outcome.out.split() == ["0"], outcome.err
-    assert "kernel rare (launches: 1): tensormap.replace.tile.global_address.global.b1024.b64 is not known, at rare.cu:3" in outcome.err, outcome.err
+    assert "kernel rare (launches: 1): tcgen05.shift.cta_group::1.down is not known, at rare.cu:3" in outcome.err, outcome.err
 
 
 def test_what_is_computed_of_what_is_not(rehearse):

@@ -157,6 +157,32 @@ TEST_F(Stream, CaptureFollowsEventsAcrossStreams) {
   EXPECT_EQ(status, cudaStreamCaptureStatusNone);
 }
 
+TEST_F(Stream, WhatADestroyedStreamCapturedStays) {
+  for (const bool joins : {true, false}) {
+    cudaStream_t second;
+    cudaEvent_t fork, join;
+    cudaGraph_t graph;
+    size_t count = 0;
+    ASSERT_EQ(cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking), cudaSuccess);
+    ASSERT_EQ(cudaEventCreate(&fork), cudaSuccess);
+    ASSERT_EQ(cudaEventCreate(&join), cudaSuccess);
+    ASSERT_EQ(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeGlobal), cudaSuccess);
+    ASSERT_EQ(cudaEventRecord(fork, stream_), cudaSuccess);
+    ASSERT_EQ(cudaStreamWaitEvent(second, fork, 0), cudaSuccess);
+    ASSERT_EQ(cudaMemsetAsync(device_, 1, 4, second), cudaSuccess);
+    ASSERT_EQ(cudaEventRecord(join, second), cudaSuccess);
+    if (joins) ASSERT_EQ(cudaStreamWaitEvent(stream_, join, 0), cudaSuccess);
+    ASSERT_EQ(cudaStreamDestroy(second), cudaSuccess);
+    ASSERT_EQ(cudaEventDestroy(fork), cudaSuccess);
+    ASSERT_EQ(cudaEventDestroy(join), cudaSuccess);
+    EXPECT_EQ(cudaStreamEndCapture(stream_, &graph), joins ? cudaSuccess : cudaErrorStreamCaptureUnjoined);
+    if (!joins) continue;
+    EXPECT_EQ(cudaGraphGetNodes(graph, nullptr, &count), cudaSuccess);
+    EXPECT_EQ(count, 1u);
+    EXPECT_EQ(cudaGraphDestroy(graph), cudaSuccess);
+  }
+}
+
 TEST_F(Stream, SynchronisingSpoilsACapture) {
   cudaGraph_t graph;
   ASSERT_EQ(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeGlobal), cudaSuccess);

@@ -192,16 +192,54 @@ TEST(KernelBlock, EachAccessIsLookedAt) {
   EXPECT_EQ(launch(entry("trap;"), memory, at, 1).kind, FaultKind::trap);
 }
 
+// Of all that a module has a kernel's block holds what it uses, and what functions use lies in the same place for each.
+TEST(KernelBlock, SharedVariablesOfAModule) {
+  const std::string module =
+      ".shared .align 4 .b8 others[200000];\n.shared .align 4 .b32 mine;\n.shared .align 4 .b32 common;\n"
+      ".func set(.reg .b32 a) { .shared .b32 own; st.shared.u32 [common], a; st.shared.u32 [own], a; ret; }\n"
+      ".entry first() { .reg .b32 %r<2>; ld.shared.u32 %r1, [others]; ret; }\n";
+  std::vector<uint32_t> in(1), out(2);
+  Blocks memory;
+  const std::string ptx = entry(
+      ".shared .b32 inner; mov.u32 %r1, 1; st.shared.u32 [inner], %r1; mov.u32 %r1, 2; st.shared.u32 [mine], %r1; "
+      "mov.u32 "
+      "%r2, 5; call set, (%r2); ld.shared.u32 %r3, [common]; ld.shared.u32 %r4, [inner]; ld.shared.u32 %r5, [mine]; "
+      "add.u32 %r4, %r4, %r5; ld.param.u64 %rd2, [out]; st.global.v2.u32 [%rd2], {%r3, %r4}; ret;",
+      module);
+  const Result r = launch(ptx, memory, {memory.add(in), memory.add(out)}, 1);
+  EXPECT_EQ(r.kind, FaultKind::none) << r.text;
+  EXPECT_EQ(out, (std::vector<uint32_t>{5, 3}));
+  std::string error;
+  const auto program = load(ptx, &error);
+  ASSERT_TRUE(program) << error;
+  EXPECT_EQ(program->codes[program->functions.at("kernel")].static_shared, 16u);
+  EXPECT_EQ(program->codes[program->functions.at("first")].static_shared, 200000u);
+}
+
+// The device's runtime may be linked in as PTX, whose calls only NVIDIA's driver knows.
+TEST(KernelBlock, TheDevicesRuntimeIsItsMeaning) {
+  std::vector<uint32_t> in(1), out(2, 7);
+  Blocks memory;
+  const Result r = launch(
+      entry(
+          "ld.param.u64 %rd2, [out]; { .param .b64 a; .param .b32 r; st.param.b64 [a], %rd2; call (r), cudaGetDevice, "
+          "(a); ld.param.b32 %r1, [r]; } st.global.u32 [%rd2+4], %r1; ret;",
+          ".extern .func (.param .b32 r) __cuda_syscall(.param .b64 a);\n.func (.param .b32 r) cudaGetDevice(.param "
+          ".b64 a) { .param .b64 b; .param .b32 s; call (s), __cuda_syscall, (b); ret; }\n"),
+      memory, {memory.add(in), memory.add(out)}, 1);
+  EXPECT_EQ(r.kind, FaultKind::none) << r.text;
+  EXPECT_EQ(out, (std::vector<uint32_t>{0, 0}));
+}
+
 TEST(KernelBlock, WhatIsNotKnownIsSaidWhereItIsMet) {
   std::vector<uint32_t> in(1);
   Blocks memory;
   const std::vector<uint64_t> at = {memory.add(in)};
-  const std::string rare =
-      "mov.u32 %r0, %tid.x; setp.gt.u32 %p1, %r0, 100; @%p1 tensormap.replace.tile.b64 [%rd1], 1; ret;";
+  const std::string rare = "mov.u32 %r0, %tid.x; setp.gt.u32 %p1, %r0, 100; @%p1 tcgen05.shift.b64 [%rd1]; ret;";
   EXPECT_EQ(launch(entry(rare), memory, at, 32).kind, FaultKind::none);
   const Result r = launch(entry(rare), memory, at, 128);
   EXPECT_EQ(r.kind, FaultKind::not_computed);
-  EXPECT_EQ(r.text, "tensormap.replace.tile.b64");
+  EXPECT_EQ(r.text, "tcgen05.shift.b64");
 }
 
 TEST(KernelBlock, AStackHasAnEnd) {
