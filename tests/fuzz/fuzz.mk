@@ -19,6 +19,8 @@ FUZZ_SOURCES_python_memory := tracker/python/layout.cpp tracker/python/objects/o
 FUZZ_SOURCES_split_debug := binary/dwarf/*.cpp binary/elf/file.cpp binary/elf/sections.cpp
 FUZZ_SOURCES_suppressions := finding/*.cpp report/record/*.cpp report/phrasing/*.cpp common/*.cpp report/log/suppressions.cpp
 FUZZ_FLAGS_loaded_object := -DDEVTRACE_FUZZ_LIBRARY='"$(FUZZED)/library.so"'
+# The pinned clang has no _Float16 on x86.
+FUZZ_FLAGS_ptx := -D_Float16=__fp16
 FUZZ_LIBRARIES_baseline = $(LIBRARY_report/html) $(LIBRARY_report/verdict) $(LIBRARY_report/placement) $(LIBRARY_report/log) $(LIBRARY_report/text) $(LIBRARY_report/traffic) $(LIBRARY_common) -lfmt
 FUZZ_LIBRARIES_device := $(LINK_device)
 FUZZ_LIBRARIES_loaded_object := -Wl,--wrap=dl_iterate_phdr
