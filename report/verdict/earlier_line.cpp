@@ -209,14 +209,18 @@ std::optional<Fix> load_where(const Evidence& evidence, const Frame& load, const
   return repair_of(load, std::move(*code));
 }
 
-const Frame* line_of_load(const Operand& it) {
+const Frame* line_that_read(const Operand& it) {
   const Event* placed = it.placed();
-  if (!placed || it.is_of_state()) return nullptr;
+  if (!placed) return nullptr;
   const auto reads_files = [](const Frame& frame) {
     return frame.file.ends_with("/torch/serialization.py") && frame.function.find("load") != frame.function.npos;
   };
   const bool read = std::any_of(placed->stack.begin(), placed->stack.end(), reads_files);
   return read && placed->line() && placed->line()->project ? placed->line() : nullptr;
+}
+
+const Frame* line_of_load(const Operand& it) {
+  return it.is_of_state() ? nullptr : line_that_read(it);
 }
 
 }  // namespace devtrace::report::verdict

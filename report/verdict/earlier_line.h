@@ -46,5 +46,7 @@ std::optional<Fix> load_where(const Evidence& evidence, const Frame& load, const
 
 // The line of the user's by which a file was read that has the tensor; null: nobody's.
 const Frame* line_of_load(const Operand& it);
+// … or put a module's tensors where it lay, as a whole model or by load_state_dict(…, assign=True).
+const Frame* line_that_read(const Operand& it);
 
 }  // namespace devtrace::report::verdict

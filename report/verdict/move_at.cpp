@@ -36,6 +36,17 @@ std::optional<Fix> move_in_lambda(const Frame& here, std::string_view name, cons
   return line_fix(here, dedented(fmt::format("{} {}", here.source.substr(0, colon + 1), dedented(*moved))));
 }
 
+// `keys if self.kept is None else cat(self.kept, keys)`: in the part that has both.
+std::optional<Fix> move_behind_else(const Frame& here, std::string_view name, const std::string& device) {
+  constexpr std::string_view kElse = " is None else ";
+  const size_t at = here.source.find(kElse);
+  if (at == here.source.npos) return std::nullopt;
+  const size_t begin = at + kElse.size();
+  auto moved = replace_read(std::string_view(here.source).substr(begin), name, fmt::format("{}.to({})", name, device));
+  if (!moved) return std::nullopt;
+  return line_fix(here, dedented(here.source.substr(0, begin) + *moved));
+}
+
 // Can a line in front of this one give the variable another value? `def f(x): return x + x`: that is outside of the
 // function. So it is of a lambda, and of a comprehension; and nothing can stand in front of `elif`.
 bool may_stand_in_front(const Frame& here, std::string_view name) {
@@ -79,6 +90,9 @@ std::string move_of(std::string_view name, const std::string& device) {
 
 // Does the statement itself give the expression's variable its value?
 bool says_in_front(const Frame& here, const std::string& device) {
+  // `x if self.kept is None else …`: there is none to ask in front of the line.
+  const std::string owner = device.substr(0, device.rfind('.'));
+  if (here.source.find(fmt::format("{} is None", owner)) != std::string::npos) return false;
   return !binds(here.source, device.substr(0, device.find_first_of(".([")));
 }
 
@@ -230,8 +244,9 @@ std::optional<Fix> move_at(const Evidence& evidence, size_t frame, const Operand
     line = others_moved(evidence, frame, operand, std::move(*line), device);
     return line_fix(here, properties_moved(evidence, frame, operand, std::move(*line), device));
   }
+  if (auto fix = move_behind_else(here, name, device)) return fix;
   if (here.function.ends_with("<lambda>")) return move_in_lambda(here, name, device);
-  if (reads(here.source, name) > 1 && may_stand_in_front(here, name))
+  if (reads(here.source, name) > 1 && may_stand_in_front(here, name) && says_in_front(here, device))
     return moved_in_front(evidence, frame, operand, name, device);
   const std::string_view container = container_of(name);
   if (container.empty()) return std::nullopt;

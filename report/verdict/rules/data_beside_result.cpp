@@ -148,6 +148,26 @@ static std::optional<Cause> given_to_a_function(const Evidence& evidence) {
                use_site(evidence)};
 }
 
+// … or on another GPU than the one for which the function has made what it meets.
+static std::optional<Cause> given_from_another_gpu(const Evidence& evidence) {
+  const auto own = innermost_project(evidence.stack);
+  const auto argument = [&](const Operand& it) { return it.role == "argument" && !it.name_in(*own).empty(); };
+  const auto given = [&](const Operand& it) {
+    const auto& from = it.computed_from;
+    return own && !it.on_cpu() && !it.is_of_state() && (argument(it) || (from.size() == 1 && argument(from[0])));
+  };
+  const auto made_here = [&](const Operand& it) {
+    const bool now = !it.expression.empty() && it.created.stack.empty();
+    return own && !it.on_cpu() && !it.is_of_state() && (now || evidence.made_under(it, *own)) && !given(it);
+  };
+  const auto pair = evidence.pair(given, made_here);
+  if (!pair) return std::nullopt;
+  return Cause{"input-not-moved", Confidence::low,
+               fmt::format("{} was given to {}, which has made {} for {}.", with_place(*pair.it),
+                           evidence.stack[*own].function, pair.other->name, pair.other->device),
+               use_site(evidence)};
+}
+
 // … a line has given it its name.
 static std::optional<Cause> of_unseen_memory(const Evidence& evidence) {
   const auto named = [](const Operand& it) -> const finding::Step* {
@@ -176,6 +196,7 @@ std::optional<Cause> never_moved(const Evidence& evidence) {
       left, [](const Operand& other) { return !other.on_cpu() && other.placed() && other.placed()->line(); });
   if (!pair) {
     auto cause = given_to_a_function(evidence);
+    if (!cause) cause = given_from_another_gpu(evidence);
     return cause ? cause : of_unseen_memory(evidence);
   }
   return Cause{"input-not-moved", Confidence::low,

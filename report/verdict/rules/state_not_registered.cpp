@@ -132,6 +132,8 @@ std::optional<Fix> fix_of_hidden(const Evidence& evidence, const Operand::Hidden
 
 // The module that holds it lies as a whole where it is: nothing left it behind.
 bool beside_its_owner(const Evidence& evidence, const Operand& it, const Operand::Hidden& hidden) {
+  const auto& devices = hidden.owner().devices;
+  if (devices.size() == 1 && devices[0] == it.device) return true;
   return std::any_of(evidence.refusal.modules.begin(), evidence.refusal.modules.end(), [&](const auto& module) {
     return module.type == hidden.owner().type && module.devices.size() == 1 && module.devices[0] == it.device;
   });

@@ -38,6 +38,21 @@ std::optional<Cause> torch_load(const Evidence& evidence) {
   return cause;
 }
 
+// A model's own tensors are those of the file, where it says.
+std::optional<Cause> state_of_a_file(const Evidence& evidence) {
+  const auto pair = evidence.pair(
+      [](const Operand& it) { return it.is_state() && !it.on_cpu() && !it.moved.known() && line_that_read(it); },
+      [](const Operand& other) { return !other.is_state() && !other.on_cpu(); });
+  if (!pair) return std::nullopt;
+  const Frame& line = *line_that_read(*pair.it);
+  auto load = load_where(evidence, line, *pair.other);
+  return Cause{
+      "checkpoint-device", Confidence::medium,
+      fmt::format("{} is the tensor of a file, which {} read to where it lay when it was saved, {}. It meets {}.",
+                  pair.it->name, at(&line), pair.it->device, with_place(*pair.other)),
+      load ? std::move(load) : repair_of(line, {})};
+}
+
 std::optional<Cause> loaded(const Evidence& evidence) {
   const auto pair = evidence.pair([](const Operand& it) { return line_of_load(it) != nullptr; },
                                   [](const Operand& other) { return line_of_load(other) == nullptr; });

@@ -629,3 +629,14 @@ def gradient_of(model, inputs, answers):
     loss = nn.functional.cross_entropy(model(changed), answers)
     return torch.autograd.grad(loss, changed)[0]
 gradient_of(nn.Linear(3, 2).to("cuda:0"), torch.ones(4, 3), torch.tensor([0, 1, 0, 1]))
+
+# === where in a cache is no cache
+# category: input-not-moved
+# confidence: low
+# repairs: line
+def hidden_of(cache_position, count, device):
+    return torch.arange(count, device=device)[None] > cache_position[:, None]
+def step(words):
+    cache_position = torch.arange(3, device="cuda:0")
+    return hidden_of(cache_position, 3, words.device)
+step(torch.ones(2, 3, device="cuda:1"))

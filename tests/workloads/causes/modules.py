@@ -559,3 +559,19 @@ known.unload()
 flux.to(known.device)
 latents = torch.ones(1, 4).to(known.device)
 flux(latents)
+
+# === a scale of each layer, beside that layer
+# category: module-split-or-hook-missing
+# confidence: low
+# repairs: line
+# says: made both
+# fix: return torch.cat([value.to(scales[1].device) for value in scales]).min()
+def scale_of(weight):
+    return 448 / weight.abs().max().reshape(1)
+def smallest(layers):
+    scales = [layer.global_scale for layer in layers]
+    return torch.cat(scales).min()
+fused = nn.ModuleDict({"query": nn.Linear(3, 3).to("cuda:0"), "value": nn.Linear(3, 3).to("cuda:1")})
+for each in fused.children():
+    each.global_scale = scale_of(each.weight.detach())
+smallest(list(fused.children()))

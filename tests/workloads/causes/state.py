@@ -648,3 +648,35 @@ class Pages:
         pages = self.staging.take(2)
         self.place(pages)
 Pages((2, 4), "cuda:1").lookup()
+
+# === a network takes the tensors of a file for its own
+# category: checkpoint-device
+# confidence: medium
+# repairs: cause
+# says: is the tensor of a file
+import tempfile
+saved = tempfile.NamedTemporaryFile(suffix=".pt")
+torch.save(nn.Linear(3, 3).to("cuda:1").state_dict(), saved.name)
+def restored(file):
+    network = nn.Linear(3, 3).to("cuda:0")
+    network.load_state_dict(torch.load(file), assign=True)
+    return network
+network = restored(saved.name)
+network(torch.ones(2, 3, device="cuda:0"))
+
+# === keys of an index that lies in host memory, and may not be there yet
+# category: cached-state-elsewhere
+# confidence: low
+# repairs: line
+# fix: self.found = keys if self.found is None else torch.cat([self.found.to(keys.device), keys], 1)
+class Index:
+    def __init__(self):
+        self.found = None
+    def offload(self):
+        self.found = self.found.to("cpu")
+    def add(self, keys):
+        self.found = keys if self.found is None else torch.cat([self.found, keys], 1)
+index = Index()
+index.add(torch.ones(1, 2, device="cuda:0"))
+index.offload()
+index.add(torch.ones(1, 2, device="cuda:0"))
