@@ -15,7 +15,7 @@
 namespace devtrace::report::check {
 namespace {
 
-constexpr int64_t kVersion = 1;
+constexpr int64_t kBaselineVersion = 1;
 constexpr size_t kLongestBaseline = 256u << 20;
 constexpr const char* kMark = "devtrace_baseline";
 
@@ -102,9 +102,9 @@ Baseline read_baseline(const std::string& file) {
   }
   const auto version = integer(whole, kMark);
   if (!version) throw BaselineError(fmt::format("{}:1: not a baseline: it has no field \"{}\"", file, kMark));
-  if (*version != kVersion)
-    throw BaselineError(
-        fmt::format("{}:1: a baseline of version {}, and this devtrace reads version {}", file, *version, kVersion));
+  if (*version != kBaselineVersion)
+    throw BaselineError(fmt::format("{}:1: a baseline of version {}, and this devtrace reads version {}", file,
+                                    *version, kBaselineVersion));
   Baseline baseline;
   size_t number = 0;
   for (const Json& entry : array(whole, "findings")) {
@@ -142,7 +142,7 @@ std::string updated(const Baseline& before, const Collection& now, const std::se
     entries[fault.fingerprint] = is_new ? entry_for(fault) : known->second;
   }
   Json whole;
-  whole[kMark] = kVersion;
+  whole[kMark] = kBaselineVersion;
   whole.update(before.others);
   whole["findings"] = Json::array();
   for (auto& [fingerprint, entry] : entries) whole["findings"].push_back(std::move(entry));

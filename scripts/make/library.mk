@@ -1,7 +1,8 @@
 # How a folder becomes a static library, and what a program links: see folders.mk.
 
 # Folders whose files are compiled as one: each of their files would spend most of its time on the same headers and templates.
-# What stands in anonymous namespaces there needs a name that no other file of the folder has. UNITY= compiles file by file.
+# What stands in anonymous namespaces there needs a name that no other file of the folder has, and none that hides one of an
+# outer namespace: that is no error. UNITY= compiles file by file.
 UNITY := report/record report/phrasing report/log report/traffic report/text report/placement report/verdict report/check \
   tracker/log tracker/placement tracker/evidence cli cli/live fix/record fix/trials simulate/values/torch \
   tests/report tests/fix

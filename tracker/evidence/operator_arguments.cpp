@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "binary/elf/loaded_objects.h"
+#include "common/text.h"
 #include "tracker/evidence/operation.h"
 #include "tracker/evidence/source/prologue.h"
 #include "tracker/interface/platform.h"
@@ -19,12 +20,6 @@ constexpr char kLibrary[] = "libtorch_cpu.so";
 constexpr size_t kPrologue = 256;
 constexpr size_t kMostListed = 64;
 constexpr size_t kMostOperators = 8;
-
-std::string_view trimmed(std::string_view text) {
-  while (text.starts_with(' ')) text.remove_prefix(1);
-  while (text.ends_with(' ')) text.remove_suffix(1);
-  return text;
-}
 
 // What stands between commas outside of brackets.
 std::vector<std::string_view> parts(std::string_view text) {
