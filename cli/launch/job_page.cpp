@@ -14,18 +14,18 @@ namespace devtrace::cli {
 namespace {
 
 namespace fs = std::filesystem;
-namespace judge = report::check;
 
 void write_page(const std::vector<fs::path>& logs, bool said) {
-  judge::Repository repository("");
+  report::check::Repository repository("");
   const report::Suppressions none;
-  judge::Collection all(repository, {none, ""}, {});
+  report::check::Collection all(repository, {none, ""}, {});
   for (const fs::path& log : logs) all.read(log);
   if (all.faults().empty()) return;
-  const judge::Comparison judged = judge::compare(all, {}, none, "", {});
+  const report::check::Comparison judged = report::check::compare(all, {}, none, "", {});
   const fs::path file = logs.front().parent_path() / fmt::format("devtrace-job-{}.html", ::getpid());
   Output page(file.string());
-  judge::check_html({all, judged, repository.root().string(), false}, [&](std::string_view text) { page.write(text); });
+  report::check::check_html({all, judged, repository.root().string(), false},
+                            [&](std::string_view text) { page.write(text); });
   page.finish();
   if (said) fmt::print(stderr, "devtrace: report of {} ranks: {}\n", logs.size(), printable(file.string()));
 }

@@ -266,7 +266,8 @@ bool only_moves(std::string_view statement) {
 }
 
 std::optional<std::string> kept_move(std::string_view source) {
-  if (!redirect_move(source, "cpu")) return std::nullopt;  // to a dtype
+  if (!redirect_move(source, "cpu") || device_moves(source, Scan(source)).size() > 1)
+    return std::nullopt;  // to a dtype
   const std::string move = dedented(source);
   const std::string name = move.substr(0, move.rfind('.', move.find('(')));
   return is_reference(name) ? std::optional(fmt::format("{} = {}", name, move)) : std::nullopt;

@@ -39,7 +39,8 @@ bool says_device(std::string_view source);
 // among that.
 bool hands_on_options(std::string_view source);
 
-// The statement with its only `.to(…)` or `.cuda(…)` going to `device`. Nothing when there is none, or several.
+// The statement with its `.to(…)` or `.cuda(…)` going to `device`. Nothing when there is none, or where several
+// `.to(…)` do not all say the same device and nothing else.
 std::optional<std::string> redirect_move(std::string_view source, std::string_view device);
 // … when that place is "the current device": `.cuda()`, `.to("cuda")`, or device="cuda" in a factory call.
 bool says_current_device(std::string_view source);

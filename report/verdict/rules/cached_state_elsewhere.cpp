@@ -6,6 +6,7 @@
 #include "report/verdict/device_edits.h"
 #include "report/verdict/rules.h"
 #include "report/verdict/source_line.h"
+#include "report/verdict/step_edit.h"
 
 namespace devtrace::report::verdict::rules {
 namespace {
@@ -237,7 +238,7 @@ std::optional<Cause> cached_state_elsewhere(const Evidence& evidence) {
   const Operand& fresh = *pair.other;
   if (evidence.taken_to_current_device(kept, fresh)) return std::nullopt;  // it was not made for that device
   // Nor is it what was kept that is elsewhere, where a line says "cuda" of what meets it.
-  if (!fresh.on_cpu() && fresh.device_from.says == "cuda") return std::nullopt;
+  if (current_by_name(fresh)) return std::nullopt;
 
   // A name alone is a hint. That it was there before the call says that it is a state. That it is the older one of two
   // caches, that caches of several steps or layers meet; of a plain variable it says little.

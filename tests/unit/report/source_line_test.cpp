@@ -164,6 +164,11 @@ TEST(RedirectMove, ChangesTheOnlyMove) {
   EXPECT_EQ(redirect_move("x = x.cuda()", "m.device"), "x = x.to(m.device)");
   EXPECT_EQ(redirect_move("x = x.to(torch.float16)", "m.device"), std::nullopt) << "a type, no device";
   EXPECT_EQ(redirect_move("x, y = x.cuda(), y.cuda()", "m.device"), std::nullopt) << "which?";
+  EXPECT_EQ(redirect_move("x, y = x.to(device), y.to(device)", "m.device"), "x, y = x.to(m.device), y.to(m.device)");
+  EXPECT_EQ(redirect_move("x, y = x.to(first), y.to(device)", "m.device"), std::nullopt) << "which?";
+  EXPECT_EQ(redirect_move("x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)", "m.device"),
+            std::nullopt);
+  EXPECT_EQ(kept_move("x.to(device), y.to(device)"), std::nullopt) << "x = x.to(device), y.to(device) is a tuple";
 }
 
 TEST(SaysCurrentDevice, IsCudaWithoutANumber) {
