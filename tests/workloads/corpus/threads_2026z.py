@@ -1,6 +1,6 @@
 # === ligands_taken_apart
 # thread: https://github.com/arneschneuing/DiffSBDD/pull/49
-# about: molecules that fit into a pocket are made better over generations: each is noised and denoised again, many at once, and which atom belongs to which one is told by a mask
+# about: molecules that fit into a pocket are made better over generations. Each is noised and denoised again, many at once, and a mask tells which atom belongs to which
 # operation: index on cpu, cuda:0
 # operands: indices|index.*|.*mask.*|self|data
 # error: indices should be either on
