@@ -67,6 +67,9 @@ Operand::Hidden Operand::hidden() const {
       const Holder& holder = chain.holders[index];
       if (!holder.is_module() || holder.registers()) continue;
       if (registered_by(holder)) break;
+      // A library's way from a module to who works with it, as lightning's trainer: what that has is no part of it.
+      const bool object = index + 1 < chain.holders.size() && chain.holders[index + 1].kind == "object";
+      if (object && holder.bound.file.find("/site-packages/") != std::string::npos) break;
       // A list of parameters beside the modules that have them, as DistributedDataParallel's: it moves with those.
       if (!chain.holders.back().is_module() && registered_at_last) break;
       return {&chain, index};

@@ -62,7 +62,7 @@ bool too_deep(std::string_view text) {
   return false;
 }
 
-std::set<std::string> devices_of(std::string_view text) {
+std::set<std::string> listed_devices(std::string_view text) {
   std::set<std::string> devices;
   while (!text.empty()) {
     const size_t end = std::min(text.find(", "), text.size());
@@ -124,7 +124,7 @@ Baseline read_baseline(const std::string& file) {
   for (const auto& [root, names] : object(whole, "placement").items()) {
     if (!names.is_object()) continue;
     for (const auto& [name, devices] : names.items())
-      if (devices.is_string()) baseline.placement[root][name] = devices_of(devices.get_ref<const std::string&>());
+      if (devices.is_string()) baseline.placement[root][name] = listed_devices(devices.get_ref<const std::string&>());
   }
   for (const auto& [key, value] : whole.items())
     if (key != kMark && key != "findings" && key != "traffic" && key != "placement") baseline.others[key] = value;

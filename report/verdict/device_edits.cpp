@@ -314,17 +314,26 @@ std::optional<std::string> begins_with(std::string_view expression) {
     at = close + 1;
     break;
   }
-  if (tensor.empty()) {
-    at = name_end(expression, 0);
-    tensor = expression.substr(0, at);
-  }
+  bool extends = tensor.empty();  // `self.weight` of `self.weight.float()`
+  if (extends) tensor = expression.substr(0, at = name_end(expression, 0));
   while (at < expression.size()) {
     if (expression[at] != '.') return std::nullopt;
-    const size_t open = name_end(expression, at + 1);
-    if (open >= expression.size() || expression[open] != '(') return std::nullopt;
-    const size_t close = closing(scan, expression, open);
-    if (close == expression.npos || !stays(at + 1, open, close)) return std::nullopt;
-    at = close + 1;
+    const size_t end = name_end(expression, at + 1);
+    const std::string_view name = expression.substr(at + 1, end - at - 1);
+    if (end < expression.size() && expression[end] == '(') {
+      const size_t close = closing(scan, expression, end);
+      if (close == expression.npos || !stays(at + 1, end, close)) return std::nullopt;
+      extends = false;
+      at = close + 1;
+      continue;
+    }
+    if (name == "T" || name == "mT")
+      extends = false;
+    else if (!extends)
+      return std::nullopt;
+    else
+      tensor = expression.substr(0, end);
+    at = end;
   }
   if (!is_reference(tensor)) return std::nullopt;
   return std::string(tensor);

@@ -201,9 +201,19 @@ std::optional<Fix> move_before_making(const Event& made, const Event& moved) {
   return std::nullopt;
 }
 
+// Of a line that names no device: where the model lies that it loads into, `network.load_state_dict(torch.load(file))`.
+static std::string device_of_loaded(std::string_view source, std::string device) {
+  constexpr std::string_view kLoads = ".load_state_dict(torch.load(";
+  const std::string_view statement = trimmed(source);
+  const size_t at = statement.find(kLoads);
+  if (!device.starts_with('"') || at == statement.npos || !is_reference(statement.substr(0, at))) return device;
+  return fmt::format("next({}.parameters()).device", statement.substr(0, at));
+}
+
 std::optional<Fix> load_where(const Evidence& evidence, const Frame& load, const Operand& target) {
   const std::string device =
-      device_in_earlier_line(evidence, load, target).value_or(expression_or_number(evidence, load, target.device));
+      device_in_earlier_line(evidence, load, target)
+          .value_or(device_of_loaded(load.source, expression_or_number(evidence, load, target.device)));
   auto code = give_argument(load.source, "torch.load", "map_location", device);
   if (!code) return std::nullopt;
   return repair_of(load, std::move(*code));

@@ -67,6 +67,36 @@ void add_below(const Evidence& evidence, Fix& fix) {
   }
 }
 
+// `b.detach().numpy()` below `a.detach().cpu().numpy()`, of what lies with it.
+void add_to_numpy(const Evidence& evidence, Fix& fix) {
+  constexpr std::string_view kNumpy = ".numpy()";
+  const auto own = innermost_project(evidence.stack);
+  if (!own || evidence.operation != "torch.Tensor.numpy" || evidence.stack[*own].line != fix.line) return;
+  const auto on_gpu = [&](std::string_view name) {
+    for (const Operand& operand : evidence.operands)
+      for (const Operand* each = &operand; each;
+           each = each->computed_from.size() == 1 ? &each->computed_from[0] : nullptr) {
+        const auto is = [&](const Operand& it) { return it.name_in(*own) == name && !it.on_cpu(); };
+        if (is(*each) || std::any_of(each->siblings.begin(), each->siblings.end(), is)) return true;
+      }
+    return false;
+  };
+  const Frame& here = evidence.stack[*own];
+  for (const auto& [number, text] : lines_around(here)) {
+    const size_t at = text.find(kNumpy);
+    if (number <= here.line || is_known(fix, number) || at == text.npos || text.find(kNumpy, at + 1) != text.npos)
+      continue;
+    if (indentation(text) < indentation(here.source) && is_definition(trimmed(text))) return;
+    constexpr std::string_view kDetach = ".detach()";
+    std::string_view name = std::string_view(text).substr(0, at);
+    if (name.ends_with(kDetach)) name.remove_suffix(kDetach.size());
+    size_t begin = name.size();
+    while (begin > 0 && word_char(name[begin - 1])) --begin;
+    if ((begin == 0 || name[begin - 1] != '.') && on_gpu(name.substr(begin)))
+      fix.also.push_back({here.file, number, dedented(spliced(text, {at, at}, ".cpu()"))});
+  }
+}
+
 // `self.value = nn.Linear(…)` beside `self.action = nn.Linear(…)`: what has been moved once stays where it is.
 void add_alike(const Evidence& evidence, Fix& fix) {
   for (const Operand& it : evidence.operands) {
@@ -116,6 +146,7 @@ void add_attributes(const Evidence& evidence, Fix& fix) {
 void add_lines_near(const Evidence& evidence, Fix& fix) {
   if (fix.code.empty()) return;
   add_below(evidence, fix);
+  add_to_numpy(evidence, fix);
   if (fix.repairs != Repairs::cause) return;
   add_alike(evidence, fix);
   add_attributes(evidence, fix);

@@ -79,6 +79,7 @@ bool undecided(const Evidence& evidence, const Operand& it) {
   const bool by_state = evidence.has_state_on(it.device) && !it.is_of_state() && made_by_a_module(it) &&
                         placed->line() && !makes_tensor(placed->line()->source);
   if (it.on_cpu()) return !it.moved.known() && !given_by_a_layer(it) && !by_state;
+  if (brought_by_no_word(evidence, it)) return true;
   return placed && placed->line() && says_current_device(placed->line()->source);
 }
 
@@ -96,6 +97,16 @@ bool is_one_of_parts_left(const Evidence& evidence, const Operand& it) {
     const auto own = std::find_if(each.parts.begin(), each.parts.end(), is_own);
     return each.type == it.root_class && own != each.parts.end() && !spread(*own) &&
            std::any_of(each.parts.begin(), each.parts.end(), left);
+  });
+}
+
+// Does another line move more of what was left than this one could? A constructor's, where a line in it makes one
+// tensor of several; the one that gives a whole model its name, where this one constructs a part of it.
+bool moves_less(const Operand& it, const Step& step, std::string_view wanted) {
+  const bool tensor = step.what == "made", part = step.what == "constructed" && step.call != it.root_class;
+  if (!it.is_state() || !(tensor || (part && it.is_of_whole_model()))) return false;
+  return std::any_of(it.lineage.begin(), it.lineage.end(), [&](const Step& other) {
+    return other.what == (tensor ? "constructed" : "assigned") && !expression_of(other, wanted).empty();
   });
 }
 
@@ -118,8 +129,10 @@ std::optional<OnTheWay> fix_on_the_way(const Evidence& evidence, const Operand& 
     // too.
     if (step.what == "made" && (is_loaded_data(it) || evidence.left_of_its_line(it))) continue;
     if (step.what == "constructed" && is_one_of_parts_left(evidence, it)) continue;
+    if (moves_less(it, step, wanted)) continue;
     // Behind the line that made it a move gives a copy, and what is written to that is lost.
-    if (step.what == "assigned" && it.role != "variable" && is_written_through(evidence, it)) continue;
+    const bool alias = it.role != "variable" || is_reference(value_in(step.line.source));
+    if (step.what == "assigned" && alias && is_written_through(evidence, it)) continue;
     if (auto code = edit_of_step(evidence, step, it, device))
       return OnTheWay{repair_of(step.line, std::move(*code)), &step.line};
   }
@@ -217,6 +230,19 @@ void add_siblings(const Evidence& evidence, Fix& fix) {
   }
 }
 
+std::optional<Fix> say_other_words(const Evidence& evidence) {
+  for (const Operand& it : evidence.operands)
+    for (const Operand& other : evidence.operands)
+      for (const Step& step : it.lineage) {
+        const std::string_view said = expression_of(step, it.device), wanted = expression_of(step, other.device);
+        if (it.device == other.device || it.on_cpu() || other.on_cpu() || step.what != "moved" || said.empty() ||
+            wanted.empty() || !said.ends_with("device") || reads(step.line.source, said) != 1)
+          continue;
+        if (auto code = replace_read(step.line.source, said, wanted)) return repair_of(step.line, std::move(*code));
+      }
+  return std::nullopt;
+}
+
 std::optional<Fix> move_where_constructed(const Evidence& evidence) {
   const auto left = [](const Operand& it) {
     return it.is_state() && it.on_cpu() && !it.moved.known() && it.hook.empty();
@@ -224,7 +250,7 @@ std::optional<Fix> move_where_constructed(const Evidence& evidence) {
   const auto pair = evidence.pair(left, [](const Operand& other) { return !other.on_cpu(); });
   if (!pair || is_one_of_parts_left(evidence, *pair.it)) return std::nullopt;
   for (const Step& step : pair.it->lineage) {
-    if (step.what != "constructed") continue;
+    if (step.what != "constructed" || moves_less(*pair.it, step, pair.other->device)) continue;
     if (auto code = edit_of_step(evidence, step, *pair.it, expression_or_number(step, pair.other->device)))
       return repair_of(step.line, std::move(*code));
   }

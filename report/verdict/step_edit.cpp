@@ -15,6 +15,9 @@ using finding::Step;
 Operands sources_of(const Operand& it) {
   Operands there;
   if (is_taken_where_made(it)) return there;
+  // Of Python's numbers, wherever the tensors lie that were counted.
+  const Frame* const line = it.created.line();
+  if (line && !it.moved.known() && line->source.find("torch.tensor(") != std::string::npos) return there;
   for (const Operand& source : it.computed_from)
     if (source.device == it.device) there.push_back(&source);
   return there;
@@ -22,6 +25,13 @@ Operands sources_of(const Operand& it) {
 
 bool current_by_name(const Operand& it) {
   return !it.on_cpu() && it.device_from.says == "cuda";
+}
+
+bool brought_by_no_word(const Evidence& evidence, const Operand& it) {
+  const Frame* const line = it.moved.line();
+  return !it.on_cpu() && line && line->project && it.device == evidence.current_device && !it.is_of_state() &&
+         line->source.find("device") == std::string::npos && line->source.find("cuda") == std::string::npos &&
+         line->source.find(".to(") == std::string::npos;
 }
 
 namespace {
@@ -47,11 +57,51 @@ bool all_lie_with(const Operand& it, const std::vector<std::string>& names, cons
   });
 }
 
+// Does an operand, or what one was computed from, have that name and lie there?
+bool lies_there(const Operand& it, std::string_view name, std::string_view device) {
+  const auto is = [&](const finding::Name& each) { return each.name == name; };
+  return (it.device == device && std::any_of(it.names.begin(), it.names.end(), is)) ||
+         std::any_of(it.computed_from.begin(), it.computed_from.end(),
+                     [&](const Operand& source) { return lies_there(source, name, device); });
+}
+
+// `samples, mask = latent["samples"], latent["mask"]`: each part whose variable is an operand on the CPU.
+std::optional<std::string> edit_of_display(std::string_view source, const std::vector<std::string>& targets,
+                                           const Operand& it, const Evidence& evidence, std::string_view device) {
+  const std::string statement = dedented(source);
+  const std::string_view value = value_in(statement);
+  const Scan scan(value);
+  std::vector<std::string> parts(1);
+  for (size_t at = 0; at < value.size(); ++at) {
+    if (scan.code[at] && scan.depth[at] == 0 && value[at] == ',')
+      parts.emplace_back();
+    else
+      parts.back() += value[at];
+  }
+  if (!it.on_cpu() || targets.size() < 2 || parts.size() != targets.size()) return std::nullopt;
+  std::string all;
+  bool own = false;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    std::string part(trimmed(parts[i]));
+    const auto& mentions = evidence.refusal.mentions;
+    const bool left = std::any_of(evidence.operands.begin(), evidence.operands.end(),
+                                  [&](const Operand& each) { return lies_there(each, targets[i], it.device); }) ||
+                      std::any_of(mentions.begin(), mentions.end(), [&](const finding::Mention& each) {
+                        return each.name == targets[i] && each.device == it.device;
+                      });
+    own = own || (left && lies_there(it, targets[i], it.device));
+    if (left && !is_reference(part)) return std::nullopt;
+    all += (all.empty() ? "" : ", ") + (left ? fmt::format("{}.to({})", part, device) : part);
+  }
+  return own ? replace_value(statement, all) : std::nullopt;
+}
+
 // `keys, values = f(x)` → `keys, values = (value.to(device) for value in f(x))`, where these are all operands or
 // siblings of one, on one device.
 std::optional<std::string> edit_of_unpacked(std::string_view source, const Operand& it, const Evidence& evidence,
                                             std::string_view device) {
   const std::vector<std::string> targets = unpacked_names(source);
+  if (auto code = edit_of_display(source, targets, it, evidence, device)) return code;
   const auto named = [&](const finding::Name& each) {
     return std::find(targets.begin(), targets.end(), each.name) != targets.end();
   };
@@ -141,6 +191,8 @@ std::optional<std::string> edit_of_step(const Evidence& evidence, const finding:
     if (!code) code = give_device(source, device);
     return code ? code : say_device(source, device);
   }
+  if (step.what == "moved" && brought_by_no_word(evidence, it) && trimmed(source).starts_with("return "))
+    return move_value(source, device);
   if (step.what != "made" || it.moved.known() || says_device(source)) return std::nullopt;
   if (auto code = give_device(source, device)) return code;
   // Of `x, y = torch.ones(3), torch.ones(3)` only one may be meant, where another function uses them.

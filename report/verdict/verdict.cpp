@@ -56,8 +56,9 @@ constexpr std::optional<Cause> (*kRules[])(const Evidence&) = {
     rules::input_not_moved,   // what the caller gives to a model, or a label, stayed behind
     rules::left_of_one_line,  // of what one line made, another one was brought to where they meet
     rules::default_device,    // "cuda" means the current device, not the one where the data is
-    rules::taken_to_the_cpu,  // by a line of the program's, and not brought back
-    rules::unchecked_kernel,  // at a launch: nothing of the above, and one of the kernel's operands is elsewhere
+    rules::left_beside_a_move,  // the function moved the one, and not the other
+    rules::taken_to_the_cpu,    // by a line of the program's, and not brought back
+    rules::unchecked_kernel,    // at a launch: nothing of the above, and one of the kernel's operands is elsewhere
 };
 
 // Where none of them knows: by what kind of tensor meets what kind.
@@ -239,7 +240,7 @@ const Frame* maker_changed_by(const Evidence& evidence, const Fix& fix) {
 
 // Nothing but that it was never moved was seen, and what repairs that is the device that a line has not said.
 void name_the_maker(const Evidence& evidence, Cause& cause) {
-  if (cause.category != "input-not-moved" || cause.confidence != Confidence::low || !cause.fix ||
+  if (cause.category != "input-not-moved" || cause.confidence == Confidence::high || !cause.fix ||
       cause.fix->repairs != Repairs::cause)
     return;
   const Frame* const made = maker_changed_by(evidence, *cause.fix);
@@ -286,6 +287,7 @@ finding::Cause cause_of(const Finding& finding) noexcept try {
   if (!cause.fix) cause.fix = move_expression_given(evidence);
   if (!cause.fix && best) cause.fix = line_that_made_state(evidence);
   if (!cause.fix) cause.fix = move_part_where_called(evidence);
+  if (!cause.fix) cause.fix = say_other_words(evidence);
   if (!cause.fix) cause.fix = line_that_took_it(evidence);
   if (!cause.fix) cause.fix = line_that_hides(evidence);
   // Edits are written in PyTorch's words.

@@ -46,7 +46,7 @@ Ref of_class(const Api& api, PyObject* type, const char* name) {
 Ref stored_in_class(const Api& api, PyObject* type, const char* name) {
   const Ref bases = bases_of(api, type);
   for (ssize_t i = 0, n = bases ? api.PyTuple_Size(bases.get()) : 0; i < n; ++i) {
-    const Ref names = of_class(api, api.PyTuple_GetItem(bases.get(), i), "__dict__");
+    const Ref names = dict_of_class(api, api.PyTuple_GetItem(bases.get(), i));
     if (!names) continue;
     if (Ref value(api, api.PyMapping_GetItemString(names.get(), name)); value) return value;
   }
@@ -125,6 +125,10 @@ Gil::~Gil() {
   if (collecting_) api_.PyGC_Enable();
   api_.PyErr_Restore(error_[0], error_[1], error_[2]);
   api_.PyGILState_Release(state_);
+}
+
+Ref dict_of_class(const Api& api, PyObject* type) {
+  return of_class(api, type, "__dict__");
 }
 
 Ref attribute(const Api& api, PyObject* object, const char* name) {

@@ -82,8 +82,9 @@ Ref attribute(const Api& api, PyObject* object, const char* name);
 Ref entry(const Api& api, PyObject* dict, std::string_view name);
 // Of a list or tuple; empty past its end, and of anything else.
 Ref element(const Api& api, PyObject* sequence, ssize_t index);
-Ref bases_of(const Api& api, PyObject* type);     // its __mro__, a tuple
-bool is_builtin(const Api& api, PyObject* type);  // made in C: no Python code can have made or changed it
+Ref bases_of(const Api& api, PyObject* type);       // its __mro__, a tuple
+Ref dict_of_class(const Api& api, PyObject* type);  // its own __dict__, a mapping
+bool is_builtin(const Api& api, PyObject* type);    // made in C: no Python code can have made or changed it
 bool is_class(const Api& api, PyObject* object);
 bool is_true(const Api& api, PyObject* object);  // is it True itself?
 Ref call(const Api& api, PyObject* callable);    // no arguments

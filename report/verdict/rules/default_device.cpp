@@ -8,6 +8,7 @@
 #include "report/verdict/rules.h"
 #include "report/verdict/source_line.h"
 #include "report/verdict/statement_scan.h"
+#include "report/verdict/step_edit.h"
 
 namespace devtrace::report::verdict::rules {
 namespace {
@@ -226,6 +227,20 @@ std::optional<Cause> given_without_a_number(const Evidence& evidence) {
   return cause;
 }
 
+// A line that says nothing of devices brought it to the current one.
+std::optional<Cause> brought_without_a_word(const Evidence& evidence) {
+  const auto pair =
+      evidence.pair([&](const Operand& it) { return brought_by_no_word(evidence, it); },
+                    [&](const Operand& other) { return !other.on_cpu() && !brought_by_no_word(evidence, other); });
+  if (!pair) return std::nullopt;
+  Cause cause{kDefaultDevice, Confidence::low,
+              fmt::format("{} was brought to {}, the current device, at {}, which names none. It meets {}.",
+                          pair.it->name, pair.it->device, at(pair.it->moved.line()), with_place(*pair.other)),
+              fix_at_origin(evidence)};
+  if (!cause.fix) cause.fix = use_site(evidence);
+  return cause;
+}
+
 // A file was read to where it lay when it was saved, whatever device had been made current around that.
 std::optional<Cause> read_past_the_current(const Evidence& evidence, const Operand& it, const Operand& other) {
   const Frame* const load = line_of_load(other);
@@ -267,7 +282,7 @@ std::optional<Cause> default_device(const Evidence& evidence) {
   if (!pair)
     pair = evidence.pair([&](const Operand& it) { return unnumbered(it) && evidence.made_inside_model(it); },
                          [](const Operand& other) { return !other.on_cpu() && other.is_of_whole_model(); });
-  if (!pair) return std::nullopt;
+  if (!pair) return brought_without_a_word(evidence);
   if (auto cause = read_past_the_current(evidence, *pair.it, *pair.other)) return cause;
   const Frame& line = *pair.it->placed()->line();
 

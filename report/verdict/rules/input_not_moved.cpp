@@ -314,6 +314,32 @@ static std::optional<Cause> taken_away_before(const Evidence& evidence) {
                fix ? std::move(fix) : use_site(evidence)};
 }
 
+// `low = down.float()` behind `high = up.float().to(weight.device)`: the function moved the one, and not the other.
+std::optional<Cause> left_beside_a_move(const Evidence& evidence) {
+  const auto own = innermost_project(evidence.stack);
+  if (!own) return std::nullopt;
+  const Frame& here = evidence.stack[*own];
+  const auto there = [&](const Operand& it) {
+    const Frame* const line = it.moved.line();
+    return line && line->same_function(here) ? moved_to(line->source) : std::nullopt;
+  };
+  const auto pair = evidence.pair([&](const Operand& it) { return !there(it) && !it.is_of_state(); },
+                                  [&](const Operand& other) { return there(other).has_value(); });
+  if (!pair) return std::nullopt;
+  for (const finding::Step& step : pair.it->lineage) {
+    if (step.what != "assigned" || !step.line.same_function(here) || says_device(step.line.source) ||
+        assigned_name(step.line.source) != pair.it->name_in(*own) || step.line.line < pair.other->moved.line()->line)
+      continue;
+    auto code = move_value(step.line.source, *there(*pair.other));
+    if (!code) continue;
+    return Cause{kInputNotMoved, Confidence::low,
+                 fmt::format("{} was brought to {} at {}, and {} was not. They meet here.", pair.other->name,
+                             pair.other->device, at(pair.other->moved.line()), with_place(*pair.it)),
+                 repair_of(step.line, std::move(*code))};
+  }
+  return std::nullopt;
+}
+
 std::optional<Cause> taken_to_the_cpu(const Evidence& evidence) {
   for (const Operand& it : evidence.operands) {
     const Operand* const taken = taken_away_from_a_gpu(it);

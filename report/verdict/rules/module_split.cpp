@@ -33,14 +33,17 @@ std::string by_the_map(const Operand& state) {
 // A method made a tensor of its module anew, after the module was constructed, by a line that says no device.
 const Frame* made_anew(const Operand& it) {
   const Frame* made = it.created.line();
+  if (!made && it.created.stack.empty() && !it.lineage.empty() && it.lineage[0].what == "made")  // NumPy's memory
+    return it.on_cpu() && it.is_state() && !says_device(it.lineage[0].line.source) ? &it.lineage[0].line : nullptr;
   if (it.moved.known() || !made || !made->project || !makes_tensor(made->source) || says_device(made->source))
     return nullptr;
   return in_a_constructor(it.created.stack) || it.module_class.empty() ? nullptr : made;
 }
 
 std::optional<Cause> replaced_by_a_method(const Evidence& evidence) {
-  const auto pair = evidence.pair([](const Operand& it) { return it.is_state() && made_anew(it); },
-                                  [](const Operand& other) { return other.is_state() && !made_anew(other); });
+  const auto pair = evidence.pair(
+      [](const Operand& it) { return it.is_state() && made_anew(it); },
+      [](const Operand& other) { return !made_anew(other) && (other.is_state() || other.came_from_state()); });
   if (!pair) return std::nullopt;
   const Frame& made = *made_anew(*pair.it);
   std::optional<Fix> fix;
@@ -53,6 +56,7 @@ std::optional<Cause> replaced_by_a_method(const Evidence& evidence) {
     if (reads(made.source, name) != 0 || !dedented(made.source).starts_with(fmt::format("{} = ", name))) continue;
     if (auto code = give_device(made.source, fmt::format("{}.device", other))) fix = repair_of(made, std::move(*code));
   }
+  if (!fix) fix = fix_at_origin(evidence);
   if (!fix) fix = repair_of(made, {});
   return Cause{"created-without-device", Confidence::medium,
                fmt::format("{} is a {} that {} made anew on {}, after {} was moved: that line says no device. It meets "
@@ -68,15 +72,21 @@ const finding::Step* constructed_apart(const Evidence& evidence, const Operand& 
     return nullptr;
   // What a container is constructed of was there before it.
   if (it.root_class == "Sequential" || it.root_class.starts_with("Module")) return nullptr;
-  // Nor is it apart where a running module that is spread itself has constructed it: the root only wraps that.
-  const auto& running = evidence.refusal.modules;
-  if (std::any_of(running.begin(), running.end(), [&](const finding::RunningModule& each) {
-        return each.devices.size() > 1 && constructs(it.created.stack, each.type);
-      }))
-    return nullptr;
   const auto step = std::find_if(it.lineage.begin(), it.lineage.end(),
                                  [](const finding::Step& each) { return each.what == "constructed"; });
-  return constructs(it.created.stack, it.root_class) || step == it.lineage.end() ? nullptr : &*step;
+  if (constructs(it.created.stack, it.root_class) || step == it.lineage.end()) return nullptr;
+  // Nor is it apart where a running module that is spread itself has constructed it: the root only wraps that. But one
+  // that was given a part which lay elsewhere (a layer that gets an adapter) is spread by that.
+  const auto& running = evidence.refusal.modules;
+  const bool spread = std::any_of(running.begin(), running.end(), [&](const finding::RunningModule& each) {
+    return each.devices.size() > 1 && each.type != step->call && constructs(it.created.stack, each.type);
+  });
+  const bool given = std::any_of(step->devices.begin(), step->devices.end(),
+                                 [&](const finding::DeviceExpression& each) { return each.device != it.device; });
+  const bool itself = std::any_of(running.begin(), running.end(), [&](const finding::RunningModule& each) {
+    return each.devices.size() > 1 && each.type == step->call;
+  });
+  return spread || (itself && !given) ? nullptr : &*step;
 }
 
 // A statement of a function that still runs, and behind it the move of the model that has the state there.

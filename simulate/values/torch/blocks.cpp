@@ -28,7 +28,7 @@ Blocks& blocks() {
 // Under the allocator's lock. What is given out anew is nobody's result. The entry's namespace is another one since
 // PyTorch 2.11.
 template <typename TraceEntry>
-void notice(const TraceEntry& entry) {
+void note_event(const TraceEntry& entry) {
   Blocks& all = blocks();
   if (entry.action_ == TraceEntry::ALLOC) {
     {
@@ -52,7 +52,7 @@ bool attach() {
                                 : nullptr;
   allocator::CUDAAllocator* const own = current ? current->load() : nullptr;
   if (!own || !own->initialized()) return false;
-  own->attachAllocatorTraceTracker([](const auto& entry) { notice(entry); });
+  own->attachAllocatorTraceTracker([](const auto& entry) { note_event(entry); });
   Blocks& all = blocks();
   for (const auto& segment : own->snapshot().segments) {
     uintptr_t at = segment.address;

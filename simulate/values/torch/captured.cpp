@@ -10,7 +10,7 @@
 namespace devtrace::simulate::values::captured {
 namespace {
 
-struct Call {
+struct CapturedCall {
   KeptCall kept;
   Compute compute;
 };
@@ -18,14 +18,14 @@ struct Call {
 struct Calls {
   std::mutex mutex;
   long last = 0;
-  std::unordered_map<long, std::shared_ptr<const Call>> by_number;
+  std::unordered_map<long, std::shared_ptr<const CapturedCall>> by_number;
 };
 Calls& calls() {
   static auto* const one = new Calls;
   return *one;
 }
 
-std::shared_ptr<const Call> call_of(long number) {
+std::shared_ptr<const CapturedCall> call_of(long number) {
   Calls& all = calls();
   const std::lock_guard lock(all.mutex);
   const auto at = all.by_number.find(number);
@@ -38,7 +38,7 @@ long add(const c10::FunctionSchema& schema, const std::string& name, at::ArrayRe
          at::ArrayRef<c10::IValue> results, Compute compute, bool is_tried) {
   std::optional<KeptCall> kept = keep(schema, arguments, results, HostTensors::kShared);
   if (!kept || (is_tried && !is_computable(name, *kept, compute))) return 0;
-  auto call = std::make_shared<const Call>(Call{*std::move(kept), std::move(compute)});
+  auto call = std::make_shared<const CapturedCall>(CapturedCall{*std::move(kept), std::move(compute)});
   Calls& all = calls();
   const std::lock_guard lock(all.mutex);
   all.by_number.emplace(++all.last, std::move(call));
@@ -46,7 +46,7 @@ long add(const c10::FunctionSchema& schema, const std::string& name, at::ArrayRe
 }
 
 bool replay(long number) {
-  const std::shared_ptr<const Call> call = call_of(number);
+  const std::shared_ptr<const CapturedCall> call = call_of(number);
   if (!call) return false;
   const PlainDispatch plain;
   try {

@@ -111,9 +111,9 @@ void no_numbers_of_the_device(at::ArrayRef<IValue> arguments) {
       each.toTensor().unsafeGetTensorImpl()->set_wrapped_number(false);
 }
 
-class Kernel final : public c10::OperatorKernel {
+class PlannedKernel final : public c10::OperatorKernel {
  public:
-  explicit Kernel(Plan plan) : plan_(std::move(plan)) {}
+  explicit PlannedKernel(Plan plan) : plan_(std::move(plan)) {}
 
   void operator()(const OperatorHandle& op, DispatchKeySet keys, Stack* stack) {
     if (!keeps_going() || plan_.copies || g_thread()->copies_suppressed > 0) return run(op, keys, stack);
@@ -358,7 +358,7 @@ void finish(const Begun& begun, const char* out_overload, bool again) {
   Plan plan = plan_of(begun.op, begun.how, again, out_overload);
   plan.real = begun.real;
   plan.by = begun.by;
-  put_in_front(begun.op, std::make_unique<Kernel>(std::move(plan)));
+  put_in_front(begun.op, std::make_unique<PlannedKernel>(std::move(plan)));
 }
 
 }  // namespace

@@ -114,7 +114,7 @@ struct Effect {
   Followed followed;
 };
 
-void take_effect(void* data) {
+void run_effect(void* data) {
   auto& effect = *static_cast<Effect*>(data);
   const PlainDispatch plain;
   try {
@@ -188,7 +188,7 @@ bool compute_later(RealKernel* real, const c10::FunctionSchema& schema, const st
   if (!kept || !is_computable(name, *kept, compute)) return false;
   auto effect = std::make_unique<Effect>(Effect{name, *std::move(kept), compute, Followed(schema, arguments)});
   const bool later = real->end(
-      take_effect, [](void* data) { delete static_cast<Effect*>(data); }, effect.get());
+      run_effect, [](void* data) { delete static_cast<Effect*>(data); }, effect.get());
   if (later) effect.release();
   return later;
 }

@@ -43,7 +43,7 @@ bool halves_to_float(Stack* stack) {
 
 ClearFunction g_clear = nullptr;
 
-bool cleared(const at::Tensor& tensor) {
+bool sets_to_zero(const at::Tensor& tensor) {
   return tensor.is_contiguous() && clear_memory(tensor.mutable_data_ptr(), tensor.nbytes());
 }
 
@@ -51,7 +51,7 @@ bool cleared(const at::Tensor& tensor) {
 bool compute_in_place(const OperatorHandle& op, const Plan& plan, Stack* stack) {
   const bool apart = plan.is_out && !(plan.is_pointwise && stack->back().toTensor().is_contiguous());
   if (!apart) {
-    if (plan.zeroes && cleared(stack->back().toTensor())) return true;
+    if (plan.zeroes && sets_to_zero(stack->back().toTensor())) return true;
     plan.cpu->callBoxed(op, kCpu, stack);
     return true;
   }

@@ -24,7 +24,7 @@ using torch::jit::Stack;
 
 constexpr size_t kLargeWhole = size_t{16} << 20;  // bytes; whole numbers below it are computed, whatever was said
 
-size_t large_from() {
+size_t smallest_large() {
   const UncomputedForTorch* const known = uncomputed_memory();
   return known ? known->large_from->load(std::memory_order_relaxed) : SIZE_MAX;
 }
@@ -44,7 +44,7 @@ bool is_on_device(const at::Tensor& tensor) {
 }
 
 bool is_large(const at::Tensor& tensor) {
-  const size_t from = large_from();
+  const size_t from = smallest_large();
   return std::min(Span(tensor).size, tensor.nbytes()) >= (is_whole(tensor) ? std::max(from, kLargeWhole) : from);
 }
 
@@ -166,7 +166,7 @@ bool choose(const c10::OperatorHandle& op, at::ArrayRef<IValue> arguments, const
 }  // namespace
 
 bool is_on() {
-  return large_from() != SIZE_MAX;
+  return smallest_large() != SIZE_MAX;
 }
 
 Access access_of(const c10::FunctionSchema& schema) {

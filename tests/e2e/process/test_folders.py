@@ -61,6 +61,14 @@ def test_a_namespace_of_another_folder(tree):
     assert "tracker/memory/pump.h:1: error: tracker/memory/ is namespace devtrace::memory, not devtrace::copy" in done.stderr
 
 
+def test_a_name_that_hides_one_of_an_outer_namespace(tree):
+    """Compiled with others as one file it would do so there, too, and no compiler says so."""
+    file = tree / "report/check/summary.cpp"
+    file.write_text(file.read_text() + "namespace devtrace::report::check {\nnamespace {\nint trimmed(int) { return 0; }\n}  // namespace\n}  // namespace devtrace::report::check\n")
+    done = run(tree, "check-includes")
+    assert done.returncode == 1 and re.search(r"report/check/summary.cpp:\d+: error: trimmed hides that of common/text.h", done.stderr), done.stderr
+
+
 @pytest.mark.parametrize("file", ["tracker/memory/ownership.cpp", "report/verdict/rules/tied_weights.cpp", "simulate/cuda/graph/graph_params.h"])
 def test_a_build_checks_again_what_has_changed(file):
     """Parts of a folder, too."""

@@ -204,6 +204,8 @@ TEST(BeginsWith, FollowsWhatStaysOnItsDevice) {
   EXPECT_EQ(begins_with("torch.nn.functional.softmax(self.scores, dim=-1)"), "self.scores");
   EXPECT_EQ(begins_with("hidden.float().mean(-1, keepdim=True)"), "hidden");
   EXPECT_EQ(begins_with("ids.long().argsort()"), "ids");
+  EXPECT_EQ(begins_with("self.weight.float()"), "self.weight");
+  EXPECT_EQ(begins_with("self.layer.weight.T.float()"), "self.layer.weight");
   EXPECT_EQ(begins_with("torch.zeros_like(scores).tril()"), "scores");
   EXPECT_EQ(begins_with("scores.new_zeros(n)"), "scores");
   for (const char* no : {"", "x.to(device)", "torch.zeros(n).float()", "self.model(x)", "model.encode(x)", "a + b",

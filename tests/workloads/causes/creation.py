@@ -446,3 +446,30 @@ class Graphs:
 graph = torch.ones(3, 2, device="cuda:0")
 joined = Graphs.collate([graph, graph])
 joined.extend(Graphs.collate([graph]))
+
+# === a model that a method of its owner puts around one that was read
+# category: module-split-or-hook-missing
+# confidence: medium
+# repairs: cause
+# fix: self.model = nn.Sequential(inner, nn.Linear(3, 2)).to(self.device)
+class Inner(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 3)
+
+    def forward(self, x):
+        return self.layer(x).relu()
+
+class Trainer:
+    def __init__(self):
+        self.device = torch.device("cuda:0")
+        self.build()
+
+    def build(self):
+        inner = Inner()
+        self.model = nn.Sequential(inner, nn.Linear(3, 2))
+
+    def step(self, x):
+        return self.model(x.to(self.device))
+
+Trainer().step(torch.ones(2, 3))

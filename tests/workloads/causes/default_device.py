@@ -256,3 +256,25 @@ class Connector:
         ids = torch.tensor(blocks, device=anywhere)
         return self.cache[ids]
 Connector(torch.ones(6, 3, device="cuda:1")).send([0, 2])
+
+# === a reader of files takes what it gives to the current device
+# category: default-or-current-device
+# confidence: low
+# repairs: cause
+# fix: return file.get_tensor(name).to(self.device)
+import tempfile
+from safetensors import safe_open
+from safetensors.torch import save_file
+saved = tempfile.NamedTemporaryFile(suffix=".safetensors")
+save_file({"W": torch.ones(2, 2)}, saved.name)
+class Coder(nn.Module):
+    def __init__(self, path, device):
+        super().__init__()
+        self.path, self.device = path, torch.device(device)
+        self.threshold = nn.Parameter(torch.ones(2, device=device))
+    def read(self, name):
+        with safe_open(self.path, framework="pt", device=self.device.type) as file:
+            return file.get_tensor(name)
+    def forward(self, hidden):
+        return hidden @ self.read("W") - self.threshold
+Coder(saved.name, "cuda:1")(torch.ones(3, 2, device="cuda:1"))

@@ -640,3 +640,65 @@ def step(words):
     cache_position = torch.arange(3, device="cuda:0")
     return hidden_of(cache_position, 3, words.device)
 step(torch.ones(2, 3, device="cuda:1"))
+
+# === a function moves the one of two and not the other
+# category: input-not-moved
+# confidence: low
+# repairs: cause
+# says: They meet here
+# fix: low = down.flatten(1).float().to(weight.device)
+def change(up, down, weight):
+    high = up.flatten(1).float().to(weight.device)
+    low = down.flatten(1).float()
+    return torch.mm(high, low)
+def read(device):
+    return torch.ones(2, 2).to(device), torch.ones(2, 2).to(device)
+up, down = read("cuda:0")
+change(up, down, torch.ones(2, 2))
+
+# === two parts of a dict that a line takes apart
+# category: input-not-moved
+# confidence: low
+# repairs: cause
+# fix: samples, mask = latent["samples"].to(next(model.parameters()).device), latent["mask"].to(next(model.parameters()).device)
+class Sampler:
+    def __init__(self, model, mask, known):
+        self.model, self.mask, self.known = model, mask, known
+    def run(self, x):
+        return self.model(torch.cat([x, self.mask, self.known * (1 - self.mask)], 1))
+def sample(model, latent):
+    samples, mask = latent["samples"], latent["mask"]
+    noise = torch.ones(samples.shape).to(next(model.parameters()).device)
+    return Sampler(model, mask, samples).run(noise)
+sample(nn.Linear(6, 2).to("cuda:0"), {"samples": torch.ones(2, 2), "mask": torch.ones(2, 2)})
+
+# === what becomes an array in the next line, too
+# category: input-wanted-on-cpu
+# confidence: high
+# repairs: cause
+# fix: mean_np = mean.detach().cpu().numpy()
+# also: all_np = told.detach().cpu().numpy()
+def forecast(model, x):
+    told = model(x)
+    mean = told[..., 0]
+    mean_np = mean.detach().numpy()
+    all_np = told.detach().numpy()
+    return mean_np, all_np
+forecast(nn.Linear(2, 2).to("cuda:0"), torch.ones(3, 2, device="cuda:0"))
+
+# === a layer between two others works on the CPU
+# category: created-without-device
+# confidence: medium
+# repairs: cause
+# fix: return squared(self.scale.cpu() * x.cpu()).to(self.scale.device)
+def squared(x):
+    state = torch.zeros(x.shape) + x
+    return state**2
+class Inner(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(2))
+    def forward(self, x):
+        return squared(self.scale.cpu() * x.cpu())
+model = nn.Sequential(nn.Linear(3, 2), Inner(), nn.Linear(2, 1)).to("cuda:0")
+model(torch.ones(4, 3, device="cuda:0"))

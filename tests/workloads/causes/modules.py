@@ -349,8 +349,7 @@ verify(torch.ones(2, 3))
 # category: module-split-or-hook-missing
 # confidence: medium
 # repairs: cause
-# fix: self.down = nn.Parameter(torch.ones(2, base.in_features, device=next(self.base.parameters()).device))
-# also: self.up = nn.Parameter(torch.zeros(base.out_features, 2, device=next(self.base.parameters()).device))
+# fix: setattr(model, name, Adapter(child).to(next(child.parameters()).device))
 class Adapter(nn.Module):
     def __init__(self, base):
         super().__init__()

@@ -166,3 +166,23 @@ with tempfile.NamedTemporaryFile() as file:
     optimizer = torch.optim.Adam(model.parameters())
     resume(file.name, optimizer)
 step(optimizer)
+
+# === an average that was read from a file is written in place
+# category: input-not-moved
+# confidence: low
+# repairs: line
+# fix: average.lerp_(parameter.detach().to(average.device), 0.1)
+class Average:
+    def __init__(self):
+        self.shadow = {}
+    def load(self, state):
+        self.shadow = dict(state)
+    def update(self, module):
+        for name, parameter in module.named_parameters():
+            average = self.shadow[name]
+            average.lerp_(parameter.detach(), 0.1)
+module = nn.Linear(2, 2)
+average = Average()
+average.load({name: parameter.detach().clone() for name, parameter in module.named_parameters()})
+module.to("cuda:0")
+average.update(module)

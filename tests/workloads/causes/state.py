@@ -654,6 +654,7 @@ Pages((2, 4), "cuda:1").lookup()
 # confidence: medium
 # repairs: cause
 # says: is the tensor of a file
+# fix: network.load_state_dict(torch.load(file, map_location=next(network.parameters()).device), assign=True)
 import tempfile
 saved = tempfile.NamedTemporaryFile(suffix=".pt")
 torch.save(nn.Linear(3, 3).to("cuda:1").state_dict(), saved.name)
@@ -680,3 +681,43 @@ index = Index()
 index.add(torch.ones(1, 2, device="cuda:0"))
 index.offload()
 index.add(torch.ones(1, 2, device="cuda:0"))
+
+# === a method gives a buffer anew, from NumPy
+# category: created-without-device
+# confidence: medium
+# repairs: cause
+# says: made anew on cpu
+# fix: self.limits = torch.from_numpy(np.ones(len(radii), dtype="float32")).to(self.radii.device)
+import numpy as np
+class Restraints(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("radii", torch.ones(4))
+        self.register_buffer("limits", None)
+    def build(self):
+        radii = self.radii.cpu().numpy()
+        self.limits = torch.from_numpy(np.ones(len(radii), dtype="float32"))
+    def forward(self, x):
+        return (self.limits - x * self.radii).sum()
+restraints = Restraints().to("cuda:0")
+restraints.build()
+restraints(torch.ones(4, device="cuda:0"))
+
+# === a tensor of eight bits and its scale, which are attributes of a module that has nothing registered
+# category: state-not-registered
+# confidence: medium
+# repairs: line
+# fix: return self.weight.float() * self.scale.to(self.weight.device)
+class Product(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = self.scale = None
+    def give(self, weight, scale):
+        self.weight, self.scale = weight, scale
+    def forward(self):
+        return self.weight.float() * self.scale
+product = Product()
+def scales():
+    return torch.ones(2, 1)
+product.give(torch.ones(2, 2, dtype=torch.int8).to("cuda:0"), scales())
+product()

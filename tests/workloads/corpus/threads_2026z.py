@@ -771,7 +771,7 @@ class PreSampling:
 # operation:  on cuda:0
 # operands: .*fcst_mean.*|.*
 # error: can't convert cuda:0 device type tensor to numpy
-# category: |input-not-moved
+# category: input
 # line: flowstate.py: fcst_mean_np = fcst_mean.detach().numpy()
 # line: flowstate.py: fcst_mean = fcst[
 # line: flowstate.py: fcst = model(

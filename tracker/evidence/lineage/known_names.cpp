@@ -22,7 +22,8 @@ using python::Ref;
 // The better an expression follows the data, the lower: the device of an operand, of another tensor. Then a device that
 // is kept, that of a part, that of a whole module.
 enum Rank { kOperand, kTensor, kDevice, kPart, kModule, kSpread };
-constexpr int kOfOtherVariables = 1;  // a parameter is there whatever the function does
+constexpr int kMostSubmodules = 2000;  // modules that are looked at for one of a class
+constexpr int kOfOtherVariables = 1;   // a parameter is there whatever the function does
 
 bool speaks_of_a_device(const std::string& name) {
   std::string lower;
@@ -48,6 +49,23 @@ std::string called_name(const Operation& operation) {
   if (!operation.callee || !operation.callee->path) return {};
   const Path& path = *operation.callee->path;
   return path.steps.empty() ? path.variable : path.steps.back().name;
+}
+
+bool is_comprehension(const std::string& function) {
+  return function.ends_with("comp>") || function.ends_with("<genexpr>");
+}
+
+// Of the function, which a call gives the value; empty where the text does not say which one.
+std::string parameter_of(const Value& given, const FunctionText& function) {
+  std::string name = given.keyword;
+  if (name.empty()) {
+    if (given.place.size() != 1 || given.place[0] == Value::kReceiver) return {};
+    const size_t index = static_cast<size_t>(given.place[0]) + (function.method ? 1 : 0);
+    if (index >= function.parameters.size()) return {};
+    name = function.parameters[index];
+  }
+  const auto& all = function.parameters;
+  return std::find(all.begin(), all.end(), name) == all.end() ? std::string() : name;
 }
 
 }  // namespace
@@ -96,39 +114,100 @@ std::vector<KnownNames::Known> KnownNames::of_module_code(const std::string& fil
   return names;
 }
 
-// Of the only object of the method's class that a variable of a running function holds. It may have been constructed
-// then: what it keeps counts where the method has named that before the line.
-void KnownNames::add_devices_of_self(const stacks::PythonFrame& made, const FunctionText& function,
-                                     std::vector<Candidate>& out) const {
-  const std::string type = made.function.substr(0, made.function.rfind('.'));
+// Of the method's class, in a variable of a running function, or a part of a module that is; empty: there are several.
+Ref KnownNames::only_object_of(const std::string& method) const {
+  const std::string type = method.substr(0, method.rfind('.'));
   Ref self;
   bool several = false;
-  for (size_t frame = 0; frame < frames_.size(); ++frame) {
+  const auto look = [&](PyObject* value) {
+    if (class_of(api_, value) != type || value == self.get()) return;
+    several = several || self;
+    self = Ref::borrowed(api_, value);
+  };
+  for (size_t frame = 0; frame < frames_.size(); ++frame)
+    scope_.for_each_local(frame, [&](const std::string&, PyObject* value) { look(value); });
+  if (self) return several ? Ref() : std::move(self);
+  int left = kMostSubmodules;
+  for (size_t frame = 0; frame < frames_.size(); ++frame)
     scope_.for_each_local(frame, [&](const std::string&, PyObject* value) {
-      if (class_of(api_, value) != type || value == self.get()) return;
-      several = several || self;
-      self = Ref::borrowed(api_, value);
+      if (torch_.is_module(value)) each_below(value, left, look);
     });
+  return several ? Ref() : std::move(self);
+}
+
+void KnownNames::each_below(PyObject* module, int& left, const std::function<void(PyObject*)>& visit) const {
+  const Ref children = child_table(module);
+  for (python::DictEntries each(api_, children.get()); each.next();) {
+    if (!torch_.is_module(each.value()) || --left < 0) continue;
+    visit(each.value());
+    each_below(each.value(), left, visit);
   }
-  if (!self || several) return;
+}
+
+finding::List<finding::DeviceExpression> KnownNames::devices_of_stored_state(const std::string& type,
+                                                                             const std::string& attribute,
+                                                                             stacks::PythonFrame& line) const {
+  const Ref self = only_object_of(type + ".");
+  const finding::Frame stored = self ? holders_.method_that_stores(self.get(), attribute) : finding::Frame();
+  if (stored.line <= 0) return {};
+  line = {stored.file, type + "." + stored.function, static_cast<int>(stored.line)};
+  // The module's own tensors lay there then: a move of it would have brought this one along.
+  const FunctionText* function = function_of(line.file, line.function, line.line);
+  std::vector<Candidate> candidates;
+  if (function && function->method) add_devices_of_self(line, {}, *function, candidates);
+  return best_of(std::move(candidates));
+}
+
+// Of the only object of the method's class that a variable of a running function holds. It may have been constructed
+// then: what it keeps counts where the method has named that before the line, or the constructor had kept it before.
+void KnownNames::add_devices_of_self(const stacks::PythonFrame& made, const std::vector<stacks::PythonFrame>& stack,
+                                     const FunctionText& function, std::vector<Candidate>& out) const {
+  const Ref self = only_object_of(made.function);
+  if (!self) return;
   const Lines& lines = source_.file(made.file);
-  const auto named_before = [&](const std::string& expression) {
-    return std::any_of(lines.begin() + function.first - 1, lines.begin() + made.line - 1,
-                       [&](const std::string& code) { return code.find(expression) != code.npos; });
+  const auto kept_before = [&](const std::string& attribute) {
+    const std::string constructor = made.function.substr(0, made.function.rfind('.')) + ".__init__";
+    if (made.function == constructor) return false;
+    const int line = static_cast<int>(holders_.line_that_stores(self.get(), attribute).line);
+    const auto running = std::find_if(stack.begin(), stack.end(),
+                                      [&](const stacks::PythonFrame& each) { return each.function == constructor; });
+    return line > 0 && (running == stack.end() || line < running->line);
+  };
+  const auto names = [](std::string_view code, const std::string& expression) {
+    const size_t at = code.find(expression);
+    const size_t end = at == code.npos ? code.size() : at + expression.size();
+    return at != code.npos && (end == code.size() || !word_char(code[end]));
+  };
+  const std::string here = source_.lines(made.file, made.line);
+  const std::string_view read = std::string_view(here).substr(Scan(here).value_begins);
+  const auto named_in_lines = [&](const std::string& expression) {
+    return names(read, expression) || std::any_of(lines.begin() + function.first - 1, lines.begin() + made.line - 1,
+                                                  [&](const std::string& code) { return names(code, expression); });
+  };
+  const auto named_before = [&](PyObject* key, const std::string& expression) {
+    return named_in_lines(expression) || kept_before(python::text(api_, key));
   };
   const Ref attributes = python::instance_dict(api_, self.get());
+  if (torch_.is_module(self.get()))
+    for_each_state_tensor(api_, torch_, self.get(), [&](PyObject* tensor, const std::string& name, const char*) {
+      const std::string expression = function.parameters[0] + "." + name;
+      if (!torch_.is_opaque(tensor) && is_dotted_name(name) && named_in_lines(expression))
+        out.push_back({kPart * 2, expression + ".device", torch_.placement(tensor).device, tensor});
+      return true;
+    });
   const auto expression_of = [&](PyObject* key) { return function.parameters[0] + "." + python::text(api_, key); };
   const Ref children = child_table(self.get());
   for (python::DictEntries each(api_, children.get()); each.next();)
-    if (torch_.is_module(each.value()) && named_before(expression_of(each.key())))
+    if (torch_.is_module(each.value()) && named_before(each.key(), expression_of(each.key())))
       add_candidates({expression_of(each.key()), Ref::borrowed(api_, each.value())}, out);
   for (python::DictEntries each(api_, attributes.get()); each.next();) {
     const std::string name = python::text(api_, each.key());
     const std::string expression = expression_of(each.key());
-    if (!named_before(expression)) continue;
-    if (torch_.is_tensor(each.value()) || torch_.is_module(each.value()))
+    const bool tensor = torch_.is_tensor(each.value()) || torch_.is_module(each.value());
+    if ((!tensor && !speaks_of_a_device(name)) || !named_before(each.key(), expression)) continue;
+    if (tensor)
       add_candidates({expression, Ref::borrowed(api_, each.value())}, out);
-    else if (speaks_of_a_device(name))
+    else
       add_device(expression, each.value(), kDevice * 2 + kOfOtherVariables, out);
   }
 }
@@ -175,15 +254,9 @@ std::vector<KnownNames::Known> KnownNames::through_call(const std::vector<Known>
   std::vector<Known> names;
   if (receiver && function.method) names.push_back({function.parameters[0], std::move(receiver), true});
   for (const Value& value : call->given) {
-    if (!value.path || (value.place.size() != 1 && value.keyword.empty())) continue;
-    if (!value.place.empty() && value.place[0] == Value::kReceiver) continue;
-    std::string name = value.keyword;
-    if (name.empty()) {
-      const size_t index = static_cast<size_t>(value.place[0]) + (function.method ? 1 : 0);
-      if (index >= function.parameters.size()) continue;
-      name = function.parameters[index];
-    }
-    if (std::find(function.parameters.begin(), function.parameters.end(), name) == function.parameters.end()) continue;
+    if (!value.path) continue;
+    std::string name = parameter_of(value, function);
+    if (name.empty()) continue;
     if (Ref given = follow(outside, live, *value.path)) names.push_back({std::move(name), std::move(given), true});
   }
   return names;
@@ -198,6 +271,11 @@ static uint64_t since(const Torch& torch, PyObject* tensor) {
   const uintptr_t storage = torch.is_opaque(tensor) ? 0 : torch.facts(tensor).storage;
   const auto block = storage ? memory::provenance::block_at(storage) : std::nullopt;
   return block && !block->existed ? block->allocated.time : 0;
+}
+
+// A model that was moved below the line says nothing in it of where it is now.
+void KnownNames::erase_later(std::vector<Candidate>& candidates, uint64_t time) const {
+  std::erase_if(candidates, [&](const Candidate& each) { return each.tensor && since(torch_, each.tensor) > time; });
 }
 
 finding::List<finding::DeviceExpression> KnownNames::devices_at(const std::vector<stacks::PythonFrame>& made,
@@ -215,6 +293,11 @@ finding::List<finding::DeviceExpression> KnownNames::devices_at(const std::vecto
     bool module = false;
     for (; inner > frame && !is_project_file(made[inner].file, source_.standard_library); --inner)
       module = module || finding::is_module_call(made[inner].file, made[inner].function);
+    if (is_comprehension(
+            made[inner].function)) {  // a frame of its own before Python 3.12; its names are those around it
+      at = inner;
+      continue;
+    }
     function = function_of(made[inner].file, made[inner].function, made[inner].line);
     if (!function) return {};
     names = through_call(names, live, made[at], made[inner], *function, module);
@@ -226,19 +309,45 @@ finding::List<finding::DeviceExpression> KnownNames::devices_at(const std::vecto
   if (!live) {
     for (Known& each : of_module_code(made[frame].file)) names.push_back(std::move(each));
     const bool self = std::any_of(names.begin(), names.end(), [](const Known& each) { return each.name == "self"; });
-    if (!self && function->method) add_devices_of_self(made[frame], *function, candidates);
+    if (!self && function->method) add_devices_of_self(made[frame], made, *function, candidates);
   }
   for (const Known& known : names) add_candidates(known, candidates);
-  // A model that was moved below the line says nothing in it of where it is now.
-  std::erase_if(candidates, [&](const Candidate& each) { return each.tensor && since(torch_, each.tensor) > time; });
+  erase_later(candidates, time);
   return best_of(std::move(candidates));
 }
 
-finding::List<finding::DeviceExpression> KnownNames::devices_of_object(const stacks::PythonFrame& code) const {
+finding::List<finding::DeviceExpression> KnownNames::devices_of_object(
+    const stacks::PythonFrame& code, const std::vector<stacks::PythonFrame>& made) const {
   const FunctionText* function = function_of(code.file, code.function, code.line);
   std::vector<Candidate> candidates;
-  if (function && function->method) add_devices_of_self(code, *function, candidates);
+  if (function && function->method) add_devices_of_self(code, made, *function, candidates);
   std::erase_if(candidates, [](const Candidate& each) { return each.tensor != nullptr; });  // where it is now
+  return best_of(std::move(candidates));
+}
+
+finding::List<finding::DeviceExpression> KnownNames::devices_of_given(const stacks::PythonFrame& caller,
+                                                                      const stacks::PythonFrame& constructor,
+                                                                      uint64_t time) const {
+  const FunctionText* function = function_of(constructor.file, constructor.function, constructor.line);
+  const Ref self = function && function->method ? only_object_of(constructor.function) : Ref();
+  if (!self) return {};
+  const std::string type = name_in_a_call(constructor.function);
+  const std::vector<Operation> operations =
+      read_expression(api_, source_.lines(caller.file, caller.line), false, "").operations;
+  const auto constructs = [&](const Operation& each) { return called_name(each) == type; };
+  const auto call = std::find_if(operations.begin(), operations.end(), constructs);
+  if (call == operations.end() || std::count_if(operations.begin(), operations.end(), constructs) > 1) return {};
+  const Ref children = child_table(self.get()), attributes = python::instance_dict(api_, self.get());
+  std::vector<Candidate> candidates;
+  for (const Value& given : call->given) {
+    const std::string parameter = given.path ? parameter_of(given, *function) : std::string();
+    if (parameter.empty()) continue;
+    for (const Ref* table : {&children, &attributes})
+      if (*table)
+        if (Ref kept = python::entry(api_, table->get(), parameter.c_str()))
+          add_candidates({to_string(*given.path), std::move(kept)}, candidates);
+  }
+  erase_later(candidates, time);
   return best_of(std::move(candidates));
 }
 

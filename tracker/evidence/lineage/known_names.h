@@ -1,6 +1,7 @@
 // What the names of a function mean at one of its lines, while it runs and after it has returned.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,8 +27,19 @@ class KnownNames {
   finding::List<finding::DeviceExpression> devices_at(const std::vector<stacks::PythonFrame>& made, size_t frame,
                                                       uint64_t time) const;
   // … in a line of a method that has returned, by what its object has written down above: the only one of that class
-  // that a running function has.
-  finding::List<finding::DeviceExpression> devices_of_object(const stacks::PythonFrame& code) const;
+  // that a running function has. `made`: the stack in which that line may stand.
+  finding::List<finding::DeviceExpression> devices_of_object(const stacks::PythonFrame& code,
+                                                             const std::vector<stacks::PythonFrame>& made) const;
+  // … in a line that constructed the only object of its class that a running function has: by what the line gave, and
+  // the object keeps under the parameter's name.
+  finding::List<finding::DeviceExpression> devices_of_given(const stacks::PythonFrame& caller,
+                                                            const stacks::PythonFrame& constructor,
+                                                            uint64_t time) const;
+  // … in the line of the only method that gives the module of that class this parameter or buffer anew. `line`: that
+  // line; it is left alone where there is none.
+  finding::List<finding::DeviceExpression> devices_of_stored_state(const std::string& type,
+                                                                   const std::string& attribute,
+                                                                   stacks::PythonFrame& line) const;
   // … in a line of a running frame: where nothing else is said, the one that it is in.
   finding::List<finding::DeviceExpression> devices_in(size_t frame, int line = 0) const;
   // The line of a running frame's function that has given a variable, an attribute or an element the value that it has
@@ -63,8 +75,11 @@ class KnownNames {
                                   const stacks::PythonFrame& caller, const stacks::PythonFrame& called,
                                   const FunctionText& function, bool module) const;
   std::vector<Known> of_module_code(const std::string& file) const;
-  void add_devices_of_self(const stacks::PythonFrame& made, const FunctionText& function,
-                           std::vector<Candidate>& out) const;
+  python::Ref only_object_of(const std::string& method) const;
+  void each_below(PyObject* module, int& left, const std::function<void(PyObject*)>& visit) const;
+  void erase_later(std::vector<Candidate>& candidates, uint64_t time) const;
+  void add_devices_of_self(const stacks::PythonFrame& made, const std::vector<stacks::PythonFrame>& stack,
+                           const FunctionText& function, std::vector<Candidate>& out) const;
   finding::List<finding::DeviceExpression> best_of(std::vector<Candidate> candidates) const;
   python::Ref follow(const std::vector<Known>& names, std::optional<size_t> live, const Path& path) const;
   void add_candidates(const Known& known, std::vector<Candidate>& out) const;

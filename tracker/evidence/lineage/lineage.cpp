@@ -47,19 +47,20 @@ std::string variable_of(const std::string& name) {
   return name.substr(0, name.find_first_of(".[("));
 }
 
-// Is the line `return f(…)`, which gives its caller nothing but what it has computed?
-bool hands_on(const stacks::PythonFrame& frame, const SourceText& source) {
+// Is the line `return f(…)`, which gives its caller nothing but what it has computed? `made`: the tensor was made in
+// it.
+bool hands_on(const stacks::PythonFrame& frame, const SourceText& source, bool made) {
   constexpr std::string_view kReturn = "return ";
   if (!is_project_file(frame.file, source.standard_library)) return false;
   const std::string text = source.lines(frame.file, frame.line);
   const std::string_view line = trimmed(text);
-  if (!line.starts_with(kReturn) || line[kReturn.size()] == '(') return false;
+  if (!line.starts_with(kReturn) || std::string_view("([{").find(line[kReturn.size()]) != line.npos) return false;
   const Scan scan(line);
   size_t last = line.size() - 1;
   while (last > 0 && (!scan.code[last] || line[last] == ' ')) --last;  // a comment
   for (size_t at = kReturn.size(); at < last; ++at)
     if (scan.code[at] && scan.depth[at] == 0 && line[at] == ',') return false;
-  return line[last] == ')' && scan.balanced;
+  return (made || line[last] == ')') && scan.balanced;
 }
 
 // The line that moves what is called so and keeps nothing of it, between one that gave it its value and another line.
@@ -146,7 +147,7 @@ finding::List<finding::Step> lineage(const python::Api& api, const Operand& oper
       if (frames[frame].project) line = names.line_that_names(frame, loader);
     if (line) step("constructed", *line, {}).call = loader;
   }
-  Stack placed;
+  Stack first, placed;  // where it was made, and where it was brought to its device
   const auto block = operand.storage ? memory::provenance::block_at(operand.storage) : std::nullopt;
   if (block && !(block->existed && !block->moved_from.known())) {
     const bool moved = block->moved_from.known();
@@ -167,18 +168,28 @@ finding::List<finding::Step> lineage(const python::Api& api, const Operand& oper
     add("made", made, making, began);
     if (constructed && is_project_file(made[*constructed].file, source.standard_library)) {
       if (!moved && !(making && said_by_argument(made, *making, began))) said_by_argument(made, *constructed, began);
-      step("constructed", made[*constructed], names.devices_at(made, *constructed, began)).call = type;
+      auto devices = names.devices_at(made, *constructed, began);
+      if (devices.empty()) devices = names.devices_of_given(made[*constructed], made[*constructed - 1], began);
+      step("constructed", made[*constructed], std::move(devices)).call = type;
     }
     if (moved) add("moved", last, line, came);
+    first = made;
     placed = last;
     const auto live = live_line(last, frames);
     const auto from = operand.has_role_of_state() ? constructed : line;
     if (live && from && !(operand.has_role_of_state() && moved)) {
       const size_t returned = last.size() - (frames.size() - live->frame);
-      for (size_t at = *from + 1; at < returned && hands_on(last[at - 1], source); ++at)
+      for (size_t at = *from + 1; at < returned && hands_on(last[at - 1], source, at == *line + 1); ++at)
         add("returned", last, at, came);
       if (returned > *from && live->line != frames[live->frame].region.line) add("returned", last, returned, came);
     }
+  }
+  // Memory of NumPy's: nobody has seen who made it.
+  if (!block && operand.has_role_of_state() && !operand.module_class.empty()) {
+    stacks::PythonFrame line;
+    auto devices = names.devices_of_stored_state(operand.module_class,
+                                                 operand.module_path.substr(operand.module_path.rfind('.') + 1), line);
+    if (line.line > 0 && is_project_file(line.file, source.standard_library)) step("made", line, std::move(devices));
   }
   if (!operand.has_role_of_state())
     if (const auto move = discarded_move(operand, names, placed, frames, source)) step("discarded", *move, {});
@@ -192,15 +203,18 @@ finding::List<finding::Step> lineage(const python::Api& api, const Operand& oper
     });
     if (!known) step("assigned", {frame.file, frame.function, *line}, names.devices_in(name.frame, *line));
   }
-  // A whole model that was left on the CPU: the constructor in which an object keeps it.
+  // A whole model that was left on the CPU: the line in which an object keeps it.
   const bool left = operand.has_role_of_state() && operand.on_cpu() && operand.root_devices.size() == 1;
   for (const finding::Chain& chain : operand.held_by)
     for (size_t i = 0; left && i + 1 < chain.holders.size(); ++i) {
       const finding::Holder& object = chain.holders[i];
-      const stacks::PythonFrame code{object.bound.file, object.type + ".__init__", static_cast<int>(object.bound.line)};
+      const std::string method = object.bound.function.empty() ? "__init__" : object.bound.function;
+      const stacks::PythonFrame code{object.bound.file, object.type + "." + method,
+                                     static_cast<int>(object.bound.line)};
       const bool keeps = !object.is_module() && code.line > 0 && chain.holders[i + 1].is_module();
       if (keeps && is_project_file(code.file, source.standard_library))
-        if (auto devices = names.devices_of_object(code); !devices.empty()) step("assigned", code, std::move(devices));
+        if (auto devices = names.devices_of_object(code, first); !devices.empty())
+          step("assigned", code, std::move(devices));
     }
   return steps;
 }

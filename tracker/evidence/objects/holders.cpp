@@ -6,6 +6,7 @@
 
 #include "tracker/evidence/objects/parts.h"
 #include "tracker/python/gil/dict_entries.h"
+#include "tracker/python/gil/elements.h"
 
 namespace devtrace::evidence {
 namespace {
@@ -16,6 +17,7 @@ using Devices = finding::List<std::string>;
 
 constexpr size_t kMostObjects = 12000;  // a finding must stay milliseconds
 constexpr ssize_t kMostElements = 256;  // of one list or tuple
+constexpr ssize_t kMostMethods = 500;   // of one class
 constexpr size_t kMostEdges = 8;        // that lead to one object
 constexpr size_t kMostClimbs = 400;     // steps, for one tensor
 constexpr int kDeepest = 24;
@@ -304,7 +306,13 @@ Chain Holders::chain_of(PyObject* root, const std::vector<const Edge*>& path) {
     }
     holder.mixed = (holder.kind == "list" || holder.kind == "tuple" || holder.kind == "dict") && holds_others(object);
     if (holder.kind == "object") note_modules(object, holder);
-    if (holder.holds == "attribute") holder.bound = line_that_stores(object, path[i]->step.substr(1));
+    if (holder.holds == "attribute") {
+      const std::string attribute = path[i]->step.substr(1);
+      const bool module = i > 0 && torch_.is_module(path[i - 1]->holder);
+      holder.bound = line_that_stores(object, attribute);
+      if (module && holder.kind == "object" && holder.bound.line == 0)
+        holder.bound = method_that_stores(object, attribute);
+    }
     name += path[i]->step;
     chain.holders.push_back(std::move(holder));
   }
@@ -348,6 +356,30 @@ finding::Frame Holders::line_that_stores(PyObject* object, const std::string& at
     found.file = python::text(api_, python::attribute(api_, code.get(), "co_filename").get());
   }
   return found;
+}
+
+// … which one of its other methods; nothing when several do, or a constructor.
+finding::Frame Holders::method_that_stores(PyObject* object, const std::string& attribute) const {
+  finding::Frame found;
+  const Ref type = python::type_of(api_, object);
+  const Ref classes = python::bases_of(api_, type.get());
+  for (ssize_t i = 0, n = classes ? api_.PyTuple_Size(classes.get()) : 0; i < n; ++i) {
+    const Ref own = python::dict_of_class(api_, api_.PyTuple_GetItem(classes.get(), i));
+    const Ref methods = own ? Ref(api_, api_.PyMapping_Items(own.get())) : Ref();
+    if (!methods) continue;
+    for (python::Elements each(api_, methods.get(), kMostMethods); each.next();) {
+      PyObject* const method = api_.PyTuple_GetItem(each.value(), 1);
+      if (!method || python::type_of(api_, method).get() != function_.get()) continue;
+      const Ref code = python::attribute(api_, method, "__code__");
+      const int line = code ? line_that_binds(code.get(), attribute) : 0;
+      if (line == 0) continue;
+      if (line < 0 || found.line > 0) return {};
+      found.line = line;
+      found.file = python::text(api_, python::attribute(api_, code.get(), "co_filename").get());
+      found.function = python::text(api_, python::attribute(api_, code.get(), "co_name").get());
+    }
+  }
+  return found.function == "__init__" ? finding::Frame() : found;
 }
 
 // 0 for none; -1 for several.

@@ -43,6 +43,8 @@ class Holders {
   std::string kind_of(PyObject* object) const;
   // The line of a constructor of its class that gives the object the attribute; line 0: none does, or several do.
   finding::Frame line_that_stores(PyObject* object, const std::string& attribute) const;
+  // … of the only other method of its class that does, with that one's name.
+  finding::Frame method_that_stores(PyObject* object, const std::string& attribute) const;
 
  private:
   struct Edge {

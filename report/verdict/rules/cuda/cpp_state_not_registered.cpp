@@ -1,11 +1,11 @@
 // LibTorch: a constructor made a tensor or a module and kept it without registering it, so that to() of the module that
 // has it does not reach it.
 #include <algorithm>
-#include <cctype>
 #include <string>
 
 #include "common/format.h"
 #include "common/text.h"
+#include "report/phrasing/cpp_scope.h"
 #include "report/phrasing/cpp_source.h"
 #include "report/phrasing/signature.h"
 #include "report/verdict/cpp_line.h"
@@ -39,15 +39,6 @@ bool is_module(std::string_view type, const Stack& stack) {
     if (frame.function.find(holder) != frame.function.npos ||
         frame.around.text.find("torch::nn::Module") != frame.around.text.npos)
       return true;
-  return false;
-}
-
-bool has_word(std::string_view text, std::string_view word) {
-  const auto joins = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
-  for (size_t at = text.find(word); at != text.npos; at = text.find(word, at + 1)) {
-    const size_t end = at + word.size();
-    if ((at == 0 || !joins(text[at - 1])) && (end == text.size() || !joins(text[end]))) return true;
-  }
   return false;
 }
 

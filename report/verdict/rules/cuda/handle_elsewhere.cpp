@@ -31,7 +31,7 @@ std::string made_where(const Operand& handle) {
 }
 
 // What a line makes: `blas` of cublasCreate(&blas).
-std::string_view made_by(const Event& created) {
+std::string_view function_that_made(const Event& created) {
   const Frame* frame = innermost_own(created.native);
   if (!frame) return {};
   const auto call = only_call(frame->source, created.call);
@@ -51,7 +51,7 @@ bool works_on_its_device(const Evidence& evidence) {
 std::optional<Fix> with_other_handle(const Evidence& evidence, const Frame& line) {
   for (const auto& [device, created] : evidence.library_call.other_handles) {
     const Frame* made = innermost_own(created.native);
-    const std::string_view name = made_by(created);
+    const std::string_view name = function_that_made(created);
     if (made && !name.empty() && made->same_function(line)) return with_argument(line, evidence.operation, 0, name);
   }
   return std::nullopt;
