@@ -151,6 +151,6 @@ $(call folder,attach,common process attach/process)
 # What a process that is looked on at does: findings, memory and traffic, line by line as they come.
 $(call folder,cli/live,common report/record report/phrasing report/traffic)
 
-# The command: a file for each subcommand; below it which files and settings a program is started with (launch), and what `fix` says and
-# leaves (fix).
-$(call folder,cli,common attach attach/process finding report/record report/phrasing cli/live report/log report/text report/traffic report/placement report/verdict report/html report/check simulate/settings simulate/static_runtime process fix/trials,launch fix place doctor)
+# The command: a file for each subcommand. Below it: which files and settings a program is started with (launch), what `fix` says and
+# leaves (fix), and so on. Records as their readers may see them are in records, who last changed a line in check.
+$(call folder,cli,common attach attach/process finding report/record report/phrasing cli/live report/log report/text report/traffic report/placement report/verdict report/html report/check simulate/settings simulate/static_runtime process fix/trials,launch fix place doctor records check)

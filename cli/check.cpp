@@ -9,7 +9,9 @@
 #include <optional>
 #include <set>
 
+#include "cli/check/last_change.h"
 #include "cli/output.h"
+#include "cli/records/shown.h"
 #include "cli/subcommand.h"
 #include "common/format.h"
 #include "common/text.h"
@@ -22,12 +24,16 @@ namespace {
 
 namespace fs = std::filesystem;
 using namespace report::check;
+using report::Json;
+
+constexpr const char* kText = "text";
 
 struct CheckOptions {
   std::vector<std::string> logs;
   std::string baseline, suppressions, root, date, tolerance;
-  std::string junit, sarif, github, markdown, html;
-  bool update = false, keep_gone = false, allow_unfinished = false, fail_on_placement = false, quiet = false;
+  std::string junit, sarif, github, markdown, html, format = kText;
+  bool redact = false, update = false, keep_gone = false, allow_unfinished = false, fail_on_placement = false,
+       quiet = false;
   size_t expected = 0;
 };
 
@@ -106,7 +112,7 @@ std::vector<fs::path> logs_of(const CheckOptions& options, Collection& into) {
       for (const fs::path& log : report::all_logs_at(argument)) {
         std::error_code error;
         const bool plain = fs::is_regular_file(log, error);
-        if (!plain && !(named && fs::is_fifo(log, error))) {
+        if (!plain && !(named && !options.redact && fs::is_fifo(log, error))) {
           into.problem(fmt::format("{}: not a file that can be read", log.string()));
           continue;
         }
@@ -140,6 +146,48 @@ int update(const CheckOptions& options, const Collection& logs, const Baseline& 
   return 0;
 }
 
+// The files that were asked for, and standard output.
+void write_outputs(const CheckOptions& options, const Result& result) {
+  write_file(options.junit, options.junit.empty() ? "" : junit(result));
+  write_file(options.sarif, options.sarif.empty() ? "" : sarif(result));
+  write_file(options.github, options.github.empty() ? "" : github(result));
+  write_file(options.markdown, options.markdown.empty() ? "" : check_markdown(result));
+  if (!options.html.empty()) {
+    Output page(options.html);
+    check_html(result, [&](std::string_view text) { page.write(text); });
+    page.finish();
+  }
+  Output out("");
+  if (options.format == kText) {
+    out.write(options.quiet ? result.judged.tally() + '\n' : check_text(result, to_terminal()));
+  } else {
+    // Whose name stands in the history is nobody's business where names are left out.
+    out.write(messages(result, options.format, [&](const Fault& fault) {
+      return options.redact ? std::nullopt : last_change(fault, result.logs.repository());
+    }));
+    if (const size_t all = result.judged.count(Status::added); all > kMostMessages)
+      print_line(
+          fmt::format("{} more new findings have no message, after the first {}", all - kMostMessages, kMostMessages));
+    print_line(result.judged.tally());
+  }
+  out.finish();
+}
+
+// The same without what tells whose program it was. What is told by it must be what was judged, so the logs are read
+// once more: a suppression or a baseline knows the true names.
+void write_redacted(const CheckOptions& options, const std::vector<fs::path>& files, const Comparison& judged) {
+  constexpr const char* kNowhere = "/project";
+  Repository repository(kNowhere);
+  const report::Suppressions none;
+  Shown shown(true);
+  Collection logs(repository, {none, ""}, {}, [&](Json&& record) { return shown(std::move(record)); });
+  for (const fs::path& file : files) {
+    shown.begin_log();
+    logs.read(file);
+  }
+  write_outputs(options, {logs, redacted(judged, logs), kNowhere});
+}
+
 int check(const CheckOptions& options) {
   if (options.update && options.baseline.empty()) throw Failure(kBadUsage, "--update-baseline needs --baseline FILE");
   const report::Suppressions suppressions = read_suppressions(options.suppressions);
@@ -170,22 +218,13 @@ int check(const CheckOptions& options) {
   rules.allow_unfinished = options.allow_unfinished;
   rules.expected_processes = options.expected;
   const Comparison judged = compare(logs, baseline, suppressions, today, rules);
-  const Result result{logs, judged, repository.root().string()};
 
   for (const std::string& problem : judged.problems) print_line(problem);
   for (const std::string& remark : judged.remarks) print_line(remark);
-  write_file(options.junit, options.junit.empty() ? "" : junit(result));
-  write_file(options.sarif, options.sarif.empty() ? "" : sarif(result));
-  write_file(options.github, options.github.empty() ? "" : github(result));
-  write_file(options.markdown, options.markdown.empty() ? "" : check_markdown(result));
-  if (!options.html.empty()) {
-    Output page(options.html);
-    check_html(result, [&](std::string_view text) { page.write(text); });
-    page.finish();
-  }
-  Output out("");
-  out.write(options.quiet ? judged.tally() + '\n' : check_text(result, to_terminal()));
-  out.finish();
+  if (options.redact)
+    write_redacted(options, files, judged);
+  else
+    write_outputs(options, {logs, judged, repository.root().string()});
   if (options.update) return update(options, logs, baseline, judged);
   const int code = judged.exit_code();
   if (code == 2) print_line("could not judge: see above");
@@ -233,7 +272,20 @@ Action declare_check(CLI::App& app) {
   app.add_option("--date", options->date, "the day by which suppressions expire, like 2026-12-31 [today, UTC]")
       ->type_name("DATE")
       ->check(CLI::Validator(valid_date, ""));
-  app.add_flag("--quiet", options->quiet, "print the tally only");
+  CLI::Option* const quiet = app.add_flag("--quiet", options->quiet, "print the tally only");
+  std::vector<std::string> formats = message_formats();
+  formats.insert(formats.begin(), kText);
+  app.add_option(
+         "--format", options->format,
+         "what is printed: text; or of each new finding a message to be sent, one JSON object a line: github or "
+         "gitlab (an issue), slack-json (a message of Block Kit). The tally is then on standard error")
+      ->type_name("NAME")
+      ->check(CLI::IsMember(formats))
+      ->capture_default_str()
+      ->excludes(quiet);
+  app.add_flag("--redact", options->redact,
+               "all that is printed and written, but for the baseline, as by devtrace report --redact; who last "
+               "changed a line is left out as well. Standard error still names files and hosts");
   app.footer(
       "The same fault in several processes, on whatever devices, is one finding with several witnesses; findings are "
       "told apart by their\n"
@@ -251,6 +303,8 @@ Action declare_check(CLI::App& app) {
       "  devtrace check --baseline devtrace.json logs/                        the gate\n"
       "  devtrace check --baseline devtrace.json --update-baseline logs/      accept what is there now\n"
       "  devtrace check --baseline devtrace.json --junit j.xml --sarif s.sarif logs/\n"
+      "  devtrace check --baseline devtrace.json --format github logs/        messages of what is new; devtrace sends "
+      "nothing\n"
       "\n"
       "docs/guide/nightly.md has jobs for GitHub, GitLab, Slurm and Kubernetes.");
   return [options](const AfterDashes&) -> int {

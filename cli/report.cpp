@@ -2,20 +2,17 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <set>
 
 #include "cli/browser.h"
 #include "cli/output.h"
+#include "cli/records/shown.h"
 #include "cli/subcommand.h"
 #include "common/format.h"
 #include "common/text.h"
-#include "finding/json.h"
 #include "report/check/outputs.h"
 #include "report/html/html.h"
-#include "report/log/fingerprint.h"
-#include "report/log/redact.h"
 #include "report/placement/memory_use.h"
 #include "report/placement/placement.h"
 #include "report/record/json_access.h"
@@ -25,7 +22,6 @@
 #include "report/text/process_facts.h"
 #include "report/text/text.h"
 #include "report/traffic/traffic.h"
-#include "report/verdict/verdict.h"
 
 namespace devtrace::cli {
 namespace {
@@ -39,15 +35,6 @@ struct ReportOptions {
   bool redact = false, findings_only = false, open = false;
   unsigned tokens = 0;
 };
-
-// A finding as this devtrace would write it now: logs of other programs may lack what it derives.
-Json completed(const Json& process, Json finding) {
-  if (report::string(finding, "fingerprint").empty())
-    finding["fingerprint"] = report::fingerprint(report::string(process, "cwd"), finding::read(finding));
-  if (report::object(finding, "cause").empty())
-    finding["cause"] = finding::to_json(report::verdict::cause_of(finding::read(finding)));
-  return finding;
-}
 
 // What is known of a process when its log has been read.
 struct Whole {
@@ -131,50 +118,6 @@ constexpr std::string_view kOfAll = "github";
 struct Sink {
   const Format& format;
   Output& output;
-};
-
-// Records of one log after the other, as those may see them for whom they are. The same name becomes the same name in
-// all logs.
-class Shown {
- public:
-  explicit Shown(bool redacted, unsigned tokens = 0) : redacted_(redacted), tokens_(tokens) {}
-
-  Json operator()(Json&& record) {
-    const auto kind = report::string(record, "record");
-    if (kind == "process" || process_.is_null()) {
-      if (report::integer(process_, "pid") != report::integer(record, "pid")) process_ = Json();
-      process_.update(record);
-      return with_tokens(redacted_ ? with_machine(redactor_.process(process_)) : std::move(record));
-    }
-    // The verdict is found on what was really there.
-    if (kind == "finding") record = completed(process_, std::move(record));
-    if (kind == "traffic" && tokens_ > 0)
-      record["a_token"] = report::while_working(record) ? report::integer(record, "bytes").value_or(0) / tokens_ : 0;
-    return redacted_ ? redactor_.record(record) : std::move(record);
-  }
-  void begin_log() { process_ = Json(); }
-  // The latest, with what earlier ones of the same log said.
-  Json process() { return with_tokens(redacted_ ? with_machine(redactor_.process(process_)) : process_); }
-
- private:
-  // Which processes ran on one machine may be told, its name not.
-  Json with_machine(Json process) {
-    const auto boot = report::string(process_, "boot"), host = report::string(process_, "host");
-    const auto known = machines_.try_emplace(std::string(boot.empty() ? host : boot), machines_.size() + 1).first;
-    process["host"] = fmt::format("machine{}", known->second);
-    return process;
-  }
-
-  Json with_tokens(Json process) {
-    if (tokens_ > 0) process["tokens"] = tokens_;
-    return process;
-  }
-
-  bool redacted_;
-  unsigned tokens_;
-  report::Redactor redactor_;
-  Json process_;
-  std::map<std::string, size_t> machines_;
 };
 
 // One pass over the log for all outputs. A finding's repetitions come after it, so they are said at the end.

@@ -19,7 +19,7 @@
 #include "common/format.h"
 #include "common/text.h"
 #include "common/version.h"
-#include "process/start.h"
+#include "process/output.h"
 #include "report/record/json_access.h"
 #include "report/record/log_reader.h"
 
@@ -30,41 +30,14 @@ namespace fs = std::filesystem;
 
 constexpr int kPatience = 120'000;  // milliseconds; PyTorch is read from a slow disk
 
-struct Ended {
-  bool started = false;
-  int status = -1;
-  std::string output;  // of both streams
-};
+using process::Ended;
 
-// Runs a program with nothing to read, and takes what it writes.
+// Runs a program with nothing to read, and takes what it writes to both streams.
 Ended run(std::vector<std::string> words, const std::map<std::string, std::string>& variables = {},
           const std::string& folder = "") {
   process::Program program{std::move(words), process::own_environment()};
   for (const auto& [key, value] : variables) program.environment[key] = value;
-  int output[2];
-  if (::pipe(output) != 0) return {};
-  Ended ended;
-  try {
-    const pid_t child = process::start(program, [&] {
-      ::close(0);
-      return ::dup2(output[1], 1) == 1 && ::dup2(output[1], 2) == 2 && ::close(output[0]) == 0 &&
-             (folder.empty() || ::chdir(folder.c_str()) == 0);
-    });
-    ended.started = true;
-    ::close(output[1]);
-    char part[4096];
-    pollfd waiting{output[0], POLLIN, 0};
-    ssize_t size = 0;
-    while (::poll(&waiting, 1, kPatience) > 0 && (size = ::read(output[0], part, sizeof part)) > 0)
-      ended.output.append(part, static_cast<size_t>(size));
-    if (size != 0) ::kill(child, SIGKILL);
-    ::waitpid(child, &ended.status, 0);
-  } catch (const process::CannotStart& error) {
-    ::close(output[1]);
-    ended.output = error.what();
-  }
-  ::close(output[0]);
-  return ended;
+  return process::output_of(program, folder, kPatience, true);
 }
 
 std::string last_line(std::string_view text) {

@@ -58,6 +58,10 @@ struct Comparison {
   std::string tally() const;
 };
 
+// The same judgement without what tells whose program it was. `logs`: the same ones, read by a redactor.
+// Throws std::runtime_error where they are not the same any more.
+Comparison redacted(const Comparison& judged, const Collection& logs);
+
 Comparison compare(const Collection& logs, const Baseline& baseline, const Suppressions& suppressions,
                    const std::string& today, const Rules& rules);
 

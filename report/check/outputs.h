@@ -2,7 +2,10 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "report/check/comparison.h"
 
@@ -27,6 +30,20 @@ std::string paragraph(const Fault& fault, const Collection& logs);
 
 // GitHub's workflow commands, one a line: an error for what is new, a notice for a note. GitHub shows each at its line.
 std::string github(const Result& result);
+
+// Who changed a line last, by the repository's history.
+struct LastChange {
+  std::string author, date, commit, summary;  // no author: it is in no commit yet
+};
+// Of the line at which a fault lies; nothing where that is not known.
+using LastChangeOf = std::function<std::optional<LastChange>(const Fault&)>;
+
+// For trackers and chats: for each new fault, the first kMostMessages, one JSON object a line, ready to be sent.
+// "github": `title` and `body` (Markdown), as its interface takes an issue; "gitlab": the same with `description`;
+// "slack-json": a message of Block Kit.
+constexpr size_t kMostMessages = 50;
+const std::vector<std::string>& message_formats();
+std::string messages(const Result& result, std::string_view format, const LastChangeOf& last_change);
 
 // SARIF 2.1.0, one run: results with baselineState, suppressions and the fingerprint as partial fingerprint.
 std::string sarif(const Result& result);

@@ -39,11 +39,16 @@ std::string block(std::string_view language, std::string_view raw) {
 // Text outside of code: nothing in it may become a heading, a link, a tag or a mention.
 std::string prose(std::string_view raw) {
   std::string out;
-  for (const char c : printable(raw)) {
+  for (const char c : without_mentions(printable(raw))) {
     if (std::string_view("\\`*_[]<>#~@&").find(c) != std::string_view::npos) out += '\\';
     out += c;
   }
   return out;
+}
+
+// A name in the line of HTML by which a part is opened: there, too, nobody is to be mentioned.
+std::string summary_code(std::string_view raw) {
+  return fmt::format("<code>{}</code>", html_escaped(printable(raw)));
 }
 
 void stack(std::string& out, std::string_view title, const Json& frames, std::string_view cwd) {
@@ -82,6 +87,21 @@ std::string versions(const Json& process) {
 }
 
 }  // namespace
+
+std::string without_mentions(std::string_view raw) {
+  constexpr const char* kNoWidth = "\u200b";
+  std::string out;
+  for (size_t at = 0; at < raw.size(); ++at) {
+    const char c = raw[at];
+    out += c;
+    const char next = at + 1 < raw.size() ? raw[at + 1] : ' ';
+    if ((std::string_view("@#!&").find(c) != std::string_view::npos &&
+         std::isalnum(static_cast<unsigned char>(next))) ||
+        raw.substr(at, 3) == "://")
+      out += kNoWidth;
+  }
+  return out;
+}
 
 std::string markdown_code(std::string_view raw) {
   const std::string text = printable(raw);
@@ -150,13 +170,13 @@ std::string markdown(const Json& process, const Json& finding) {
 
   stack(out, "Failing call", frames_of(finding), cwd);
   for (const Json& operand : operands) {
-    const std::string name = html_escaped(printable(name_of(operand)));
+    const std::string name = summary_code(name_of(operand));
     stack(out, fmt::format("{} {}", string(operand, "pool").empty() ? "Creation of" : "The pool's memory of", name),
           frames_of(object(operand, "created")), cwd);
     stack(out, fmt::format("Last move of {}", name), frames_of(object(operand, "moved")), cwd);
   }
   const Json& choice = object(finding, "device_choice");
-  stack(out, fmt::format("Choice of {} as the current device", printable(string(finding, "current_device"))),
+  stack(out, fmt::format("Choice of {} as the current device", summary_code(string(finding, "current_device"))),
         frames_of(choice), cwd);
   moments(out, process, finding, cwd);
   if (!is_note(finding))

@@ -20,4 +20,9 @@ std::string traffic_markdown(const Json& process, const Traffic& traffic);
 std::string markdown_code(std::string_view raw);
 std::string markdown_cell(std::string text);
 
+// The same to read, and none of it notifies anybody or leads anywhere. A mark of no width stands behind what begins a
+// mention (@all), a reference (#12, !12, &12) or an address. A backslash does not help: GitHub and GitLab look for them
+// in what was rendered.
+std::string without_mentions(std::string_view raw);
+
 }  // namespace devtrace::report

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "process/maps.h"
+#include "process/output.h"
 #include "process/start.h"
 #include "process/status.h"
 #include "tests/unit/emulated.h"
@@ -113,6 +114,19 @@ TEST(Process, ChildrenOfChildrenAreDescendants) {
   EXPECT_EQ(descendants_of(grandchild), std::vector<pid_t>());
   close(end[1]);
   waitpid(child, nullptr, 0);
+}
+
+TEST(Process, WhatAProgramWritesIsTaken) {
+  const auto shell = [](const char* script, int patience, bool errors) {
+    return output_of({{"sh", "-c", script}, own_environment()}, "/", patience, errors);
+  };
+  const Ended both = shell("cat; pwd; echo wrong >&2; exit 3", 10'000, true);
+  EXPECT_EQ(both.output, "/\nwrong\n");
+  EXPECT_TRUE(WIFEXITED(both.status) && WEXITSTATUS(both.status) == 3);
+  EXPECT_EQ(shell("echo right; echo wrong >&2", 10'000, false).output, "right\n");
+  const Ended silent = shell("exec sleep 600", 50, true);
+  EXPECT_TRUE(silent.started && WIFSIGNALED(silent.status)) << "one that says nothing for too long is killed";
+  EXPECT_FALSE(output_of({{"/no/such/program"}, {}}, "", 10'000, true).started);
 }
 
 }  // namespace

@@ -13,39 +13,14 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-// Everything that a log can say of somebody's program says "acme" here.
+// Everything that a log can say of somebody's program says "acme" here; tests/helpers/secret_log.py holds outputs to
+// it.
 Json secret_process() {
-  return Json::parse(
-      R"({"record":"process","schema":1,"pid":7,"command":["/home/acme/bin/acme-run","--acme"],"host":"acme-1",
-    "cwd":"/home/acme/work","python":"3.11.7","torch":"2.11.0","devices":[{"index":0,"name":"NVIDIA H100","uuid":"GPU-acme"}],
-    "visible_devices":"GPU-acme","environment":{"RANK":"1","JOB":"acme"},"rehearsal":true,"acme":"acme"})");
+  return test::sample("secret.jsonl").process;
 }
 
 Json secret_finding() {
-  return Json::parse(
-      R"json({"record":"finding","id":1,"kind":"refused-op","fingerprint":"00000000000000aa","time":5.5,"thread":7,"thread_name":"acme",
-    "message":"Expected acme_tensor to be on cuda:0","operation":"acme::fused","argument":"acme_arg","method":"wrapper_acme","overload":"acme","devices":["cuda:0","cuda:1"],"acme":{"acme":1},
-    "operands":[{"name":"acme_tensor.x","names":[{"frame":0,"name":"self.acme_tensor"}],"role":"attribute","device":"cuda:1","shape":[3],
-      "expression":"acme_of('acme')","module_path":"acme.block","module_class":"AcmeBlock","root_class":"AcmeModel","hook":"AcmeHook","root_devices":["cuda:1"],
-      "held_by":[{"frame":2,"name":"acme.acme_list[0]","holders":[{"name":"acme","kind":"module","class":"AcmeOwner","holds":"attribute","bound":{"file":"/home/acme/work/acme_bind.py","line":4,"source":"acme"}}]}],
-      "given_by":{"name":"acme_giver","kind":"function","keeps":[{"name":"acme_kept","device":"cuda:1"}]},"moved_away":{"name":"acme_old","device":"cuda:0"},
-      "kept_for":{"name":"acme_kept_for","device":"cuda:0"},
-      "type":"Acme const*","parameter_name":"acme_in","argument":"acme_in",
-      "moved":{"time":1.6,"thread":7,"from":"cpu","to":"cuda:1","python":[],"call":"cudaMemcpy","native":[{"module":"/home/acme/acme","function":"acme::move(Acme&)","offset":"0x3",
-        "file":"/home/acme/m.cpp","line":8,"project":true,"inlined":true,"source":"acme.to(acme)","around":{"line":7,"text":"acme"}}]},
-      "created":{"time":1.5,"thread":7,"device":"cpu","python":[{"file":"/home/acme/work/acme/io.py","line":3,"function":"load_acme",
-        "source":"acme_tensor = read(f'{acme}/acme', \"acme\", '''acme''', device=\"cuda:0\")  # acme","project":true,
-        "around":{"line":1,"text":"acme"}}]}}],
-    "python":[{"file":"/venv/acme/lib/python3.11/site-packages/torch/nn/functional.py","line":9,"function":"embedding","source":"return torch.embedding(weight)"},
-      {"file":"/venv/acme/lib/python3.11/site-packages/acme_private/core.py","line":2,"function":"acme_core","source":"go(acme)"},
-      {"file":"/home/acme/work/main.py","line":12,"function":"AcmeModel.forward.<locals>.<lambda>","source":"y = self.acme_tensor @ w","project":true}],
-    "native":[{"module":"/home/acme/libacme.so","function":"acme_step(Acme const&)","offset":"0x1","file":"/home/acme/a.cpp","line":4},
-      {"module":"/venv/acme/lib/libtorch_cpu.so","function":"at::_ops::add::call","offset":"0x2"}],
-    "launch":{"kernel":"void acme_kernel<float>(Acme*)","grid":[1,1,1],"block":[32,1,1]},
-    "device_changes":[{"time":2.5,"device":"cuda:1","python":[{"file":"/home/acme/work/main.py","line":1,"function":"acme_setup","project":true}]}],
-    "cause":{"category":"input-not-moved","confidence":"high","repairs":"line","because":"acme_tensor (made at io.py:3) is given to AcmeModel of acme/io.py, in acme_list of AcmeOwner (acme_bind.py:4), by acme_giver; was acme_old.",
-      "fix":"self.acme_tensor = self.acme_tensor.to(w.device)","file":"/home/acme/work/main.py","line":12,
-      "also":[{"file":"/home/acme/work/acme.py","line":9,"fix":"self.acme_other = self.acme_other.to(w.device)"}]},"count":1})json");
+  return test::sample("secret.jsonl").finding;
 }
 
 std::string lower(std::string text) {

@@ -247,7 +247,7 @@ TEST(Markdown, KeepsHostileTextInsideItsFences) {
       {"python",
        {{{"file", "f.py"}, {"line", 1}, {"function", "f"}, {"source", "```\n# heading"}, {"project", true}}}}};
   const std::string report = markdown(Json::object(), finding);
-  EXPECT_THAT(report, HasSubstr("### \\<img src=x\\> \\[a\\](http://b) \\@all"));
+  EXPECT_THAT(report, HasSubstr("### \\<img src=x\\> \\[a\\](http:\u200b//b) \\@\u200ball"));
   EXPECT_THAT(report, HasSubstr("``a`b\\|c``"));
   EXPECT_THAT(report, HasSubstr("````python\n```\n# heading\n````"));
 }
