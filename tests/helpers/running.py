@@ -186,3 +186,16 @@ def running():
     yield started
     for each in started:
         each.kill()
+
+
+def has_ended(pid: int | str, seconds: float = 10) -> bool:
+    """Also when nobody has asked for its exit code yet."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        try:
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                return True
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+        time.sleep(0.05)
+    return False
