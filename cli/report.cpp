@@ -7,6 +7,7 @@
 
 #include "cli/browser.h"
 #include "cli/output.h"
+#include "cli/records/otlp.h"
 #include "cli/records/shown.h"
 #include "cli/subcommand.h"
 #include "common/format.h"
@@ -31,7 +32,7 @@ using report::Json;
 
 struct ReportOptions {
   std::vector<std::string> logs;
-  std::string format, output;
+  std::string format, output, otlp, otlp_spool;
   bool redact = false, findings_only = false, open = false;
   unsigned tokens = 0;
 };
@@ -231,22 +232,52 @@ std::string format_of_name(const std::string& file) {
   return extension == ".txt" ? "text" : "";
 }
 
-int write_reports(ReportOptions options, std::vector<std::string>& pages) {
-  if (options.format.empty()) options.format = format_of_name(options.output);
+void complain(const std::exception& error) {
+  fmt::print(stderr, "devtrace report: {}\n", printable(error.what()));
+}
+
+// The logs that the options name; `unreadable`: one of them is none.
+std::vector<fs::path> logs_of(const ReportOptions& options, bool& unreadable) {
   std::vector<fs::path> logs;
-  bool unreadable = false, trouble = false;
-  const auto complain = [&](const std::exception& error) {
-    fmt::print(stderr, "devtrace report: {}\n", printable(error.what()));
-    unreadable = true;
-  };
   for (const std::string& argument : options.logs) {
     try {
       const auto found = report::logs_at(argument);
       logs.insert(logs.end(), found.begin(), found.end());
     } catch (const report::LogError& error) {
       complain(error);
+      unreadable = true;
     }
   }
+  return logs;
+}
+
+// The logs' records, completed and as --redact wants them, to a collector.
+int send_records(const ReportOptions& options) {
+  bool unreadable = false, trouble = false;
+  const std::vector<fs::path> logs = logs_of(options, unreadable);
+  OtlpSender sender(options.otlp, options.otlp_spool);
+  Output output(sender.input());
+  Shown shown(options.redact);
+  std::set<fs::path> seen;  // the same log twice would be two processes
+  for (const fs::path& log : logs) {
+    std::error_code error;
+    if (!seen.insert(fs::weakly_canonical(log, error)).second) continue;
+    try {
+      write_log(log, shown, {{format_named("json"), output}}, false, trouble);
+    } catch (const report::LogError& failure) {
+      complain(failure);
+      unreadable = true;
+    }
+  }
+  output.finish();
+  const int sent = sender.finish();
+  return unreadable ? kBadUsage : sent;
+}
+
+int write_reports(ReportOptions options, std::vector<std::string>& pages) {
+  if (options.format.empty()) options.format = format_of_name(options.output);
+  bool unreadable = false, trouble = false;
+  const std::vector<fs::path> logs = logs_of(options, unreadable);
   const bool by_default = options.format.empty();
   if (options.format == kOfAll) return write_merged(options, logs, unreadable, pages);
   const Format& format = format_named(by_default ? "text" : options.format);
@@ -277,6 +308,7 @@ int write_reports(ReportOptions options, std::vector<std::string>& pages) {
       if (!page.empty()) pages.push_back(page.string());
     } catch (const report::LogError& error) {
       complain(error);
+      unreadable = true;
     }
   }
   main.finish();
@@ -286,7 +318,10 @@ int write_reports(ReportOptions options, std::vector<std::string>& pages) {
 
 int report_and_open(const ReportOptions& options) {
   std::vector<std::string> pages;
-  const int code = write_reports(options, pages);
+  const bool sends = !options.otlp.empty();
+  const int sent = sends ? send_records(options) : 0;
+  if (sends && options.format.empty() && options.output.empty() && !options.open) return sent;
+  const int code = std::max(sent, write_reports(options, pages));
   if (!options.open || (pages.empty() && code != 0)) return code;
   if (pages.size() != 1 || pages.front() == "-")
     throw Failure(kBadUsage, fmt::format("--open shows one page, and {}: leave out --format and --output",
@@ -326,6 +361,14 @@ Action declare_report(CLI::App& app) {
                  "time for it, is told for one too")
       ->type_name("N")
       ->check(CLI::Range(1, 1'000'000'000));
+  app.add_option(
+         "--otlp", options->otlp,
+         "send findings as log records, traffic and memory as metrics to this collector of OpenTelemetry's, like "
+         "http://collector:4318; a report is written besides where --format, --output or --open asks for one")
+      ->type_name("ENDPOINT");
+  app.add_option("--otlp-spool", options->otlp_spool,
+                 "where records that could not be sent wait for the next call [~/.local/state/devtrace/otlp]")
+      ->type_name("FOLDER");
   app.add_flag("--open", options->open, "show the HTML page by BROWSER, or by xdg-open");
   app.footer(
       "Several logs, or a folder's, are one report: the same fault in several processes is told once, with its "
@@ -334,8 +377,9 @@ Action declare_report(CLI::App& app) {
       "\n"
       "A log that was cut off, because its process was killed, is read as far as it goes, and that is said.\n"
       "\n"
-      "Exit status: 0 when every log was read, whatever it holds; 2 when one could not be read, no browser could be "
-      "opened, or for bad usage.");
+      "Exit status: 0 when every log was read, whatever it holds, and whether or not --otlp's endpoint answers; 2 when "
+      "one could not be read,\n"
+      "OpenTelemetry's SDK is missing, no browser could be opened, or for bad usage.");
   return [options](const AfterDashes&) { return report_and_open(*options); };
 }
 

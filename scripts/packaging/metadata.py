@@ -35,6 +35,7 @@ def readme() -> str:
 
 
 def metadata(licence_files: list[str]) -> str:
+    extras = PROJECT["optional-dependencies"]
     urls = {"Homepage": PUBLIC["home"], **{name: address(path) for name, path in PUBLIC["urls"].items()}}
     fields = [
         ("Metadata-Version", "2.4"),
@@ -44,6 +45,8 @@ def metadata(licence_files: list[str]) -> str:
         ("License-Expression", PROJECT["license"]),
         *(("License-File", each) for each in licence_files),
         ("Requires-Python", PROJECT["requires-python"]),
+        *(("Provides-Extra", extra) for extra in extras),
+        *(("Requires-Dist", f'{each}; extra == "{extra}"') for extra, wanted in extras.items() for each in wanted),
         ("Keywords", ",".join(PROJECT["keywords"])),
         *(("Classifier", each) for each in PROJECT["classifiers"]),
         *(("Project-URL", f"{name}, {url}") for name, url in urls.items()),
