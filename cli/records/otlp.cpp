@@ -65,6 +65,7 @@ int OtlpSender::finish() {
   int status = 0;
   ::waitpid(child_, &status, 0);
   child_ = -1;
+  ::signal(SIGPIPE, SIG_DFL);
   return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : kBadUsage;
 }
 

@@ -5,7 +5,7 @@
     matrix.py run matrix.toml N                   run cell N, from 0, and collect its logs
     matrix.py check matrix.toml [-- OPTIONS]      devtrace check over all of them: which version brought what, on which hosts
 
-on_ray.py runs all of it on Ray; slurm.sbatch and kubernetes.yaml have a task a cell. DEVTRACE is the command [devtrace];
+on_ray.py runs all of it on Ray; slurm.sbatch and kubernetes.yaml have a task a cell. It needs Python 3.11, uv and fsspec. DEVTRACE is the command [devtrace];
 DEVTRACE_FLEET_CACHE the folder of the environments [~/.cache/devtrace-fleet], each of which a host makes once.
 
 Exit of run: 0 the cell's logs were collected, however its program ended, 2 they could not be. Of check: 1 a version brought something

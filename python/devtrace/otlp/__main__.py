@@ -25,6 +25,11 @@ def say(what: str) -> None:
     print(f"devtrace report: {what}", file=sys.stderr)
 
 
+def pid_of(record: Record) -> Any:
+    pid = record.get("pid")
+    return pid if isinstance(pid, int) else None
+
+
 def processes(lines: Any) -> Iterator[list[Record]]:
     """The records of each process, the `process` record first. After an exec it is one of its own, whose ids begin anew."""
     units: dict[Any, list[Record]] = {}
@@ -33,14 +38,14 @@ def processes(lines: Any) -> Iterator[list[Record]]:
     for line in lines:
         record = json.loads(line)
         if record.get("record") == "process":
-            before = units.get(record.get("pid"))
+            before = units.get(pid_of(record))
             keys = ("started",) if record.get("redacted") else ("start_ticks", "host")
             if before is not None and all(before[0].get(key) == record.get(key) for key in keys):
                 record = {**before[0], **record, "unit": before[0].get("unit", 0) + 1}
-            latest = units[record.get("pid")] = [record]
+            latest = units[pid_of(record)] = [record]
             order.append(latest)
         elif record.get("record") in KEPT and latest:
-            units.get(record.get("pid"), latest).append(record)
+            units.get(pid_of(record), latest).append(record)
     yield from order
 
 
@@ -103,21 +108,26 @@ class Sender:
                 continue  # taken by somebody else
             if endpoint != self.endpoint:
                 continue
-            if self.seconds() > 0 and self.send(file, records):
+            try:
+                arrived = self.seconds() > 0 and self.send(file, records)
+            except Exception as error:  # a log may hold anything, and what follows is to be sent all the same
+                say(f"{file.stem}: these records cannot be sent, and are left out: {error!r}")
+                arrived = True
+            if arrived:
                 file.unlink(missing_ok=True)
-            else:
-                left += 1
+            left += not arrived
         return left
 
 
 def main(endpoint: str, folder: Path) -> int:
     spool = Spool(folder)
-    own = [spool.add(endpoint, records) for records in processes(sys.stdin)]
+    own = [spool.add(endpoint, records) for records in processes(sys.stdin.buffer)]
     for said in spool.bound():
         say(said)
     try:
         import opentelemetry.exporter.otlp.proto.http  # noqa: F401
-        import opentelemetry.sdk  # noqa: F401
+
+        from . import convert  # noqa: F401
     except ImportError as error:
         say(f"--otlp needs OpenTelemetry's SDK in {sys.executable}: pip install 'devtrace[otlp]', or opentelemetry-sdk and "
             f"opentelemetry-exporter-otlp-proto-http ({error}). What is to be sent is kept in {folder}")  # fmt: skip

@@ -83,6 +83,20 @@ def test_the_example_is_a_matrix():
     assert done.stdout == f"{len(example['programs']) * len(example['versions']) * len(example['devices'])}\n"
 
 
+@pytest.mark.parametrize(("given", "shown"), [({"CUDA_VISIBLE_DEVICES": "4,5,6"}, "4,5"), ({}, "0,1")])
+def test_a_cell_sees_as_many_gpus_as_it_is_to_have(tmp_path, monkeypatch, given, shown):
+    """Of those that Slurm or Ray gave to the task."""
+    monkeypatch.syspath_prepend(str(FLEET))
+    import matrix
+
+    (tmp_path / "matrix.toml").write_text(MATRIX.replace("rehearse", "run"))
+    described = matrix.Matrix(tmp_path / "matrix.toml")
+    variables = dict(given)
+    words = matrix.devtrace_of(described, described.cells[1], "log", variables)
+    assert variables == {"CUDA_VISIBLE_DEVICES": shown}
+    assert words == ["devtrace", "run", "--no-html", "--no-text", "--log-path", "log", "--", "python", "train.py"]
+
+
 def test_an_array_of_slurms(fleet):
     """The commands in the recipe's head with stand-ins for sbatch: an array runs the script for each of its numbers."""
     head = "\n".join(line[2:].strip() for line in (FLEET / "slurm.sbatch").read_text().splitlines() if line.startswith("#   "))

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from checked_logs import end, finding, lines, process
+from checked_logs import DATA, end, finding, lines, process
 from conftest import DEVTRACE, environment
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest, ExportLogsServiceResponse
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest, ExportMetricsServiceResponse
@@ -277,6 +278,16 @@ def test_redacted_records_tell_nothing_of_the_program(send, collector, tmp_path)
         assert_nothing_is_told(body)
     (resource, fault) = collector.logs()[-1]
     assert resource["host.name"] == "machine1" and attributes(fault)["devtrace.fingerprint"] == "00000000000000aa"
+
+
+def test_a_log_that_holds_anything_keeps_nobody_waiting(send, collector, tmp_path):
+    """Fields of other types than they have; the others are sent, and nothing of it waits for ever."""
+    write(tmp_path, process(), finding(cause=[1], operands={"a": 1}, python=[3]), traffic(bytes="many"), end())
+    shutil.copy(DATA / "hostile.jsonl", tmp_path / "logs/devtrace-2.jsonl")
+    write(tmp_path, process(pid=3), finding(pid=3), end(pid=3), name="devtrace-3.jsonl")
+    done = send(collector.address, "logs")
+    assert done.returncode in (0, 2) and "Traceback" not in done.stderr and waiting(tmp_path) == [], done.stderr
+    assert 3 in {resource["process.pid"] for resource, _ in collector.logs()}
 
 
 def test_the_environment_names_the_service(send, collector, tmp_path):
