@@ -34,6 +34,11 @@ import fsspec
 DEVTRACE = os.environ.get("DEVTRACE", "devtrace")
 
 
+def refuse(what):
+    print(what, file=sys.stderr)
+    sys.exit(2)
+
+
 @dataclass(frozen=True)
 class Cell:
     program: str
@@ -55,7 +60,7 @@ class Matrix:
         self.programs, self.versions = self.settings["programs"], self.settings["versions"]
         for name in (*self.programs, *self.versions):
             if not re.fullmatch(r"\w[\w .+=-]*", name):
-                raise SystemExit(f"{file}: {name!r} is to be a folder's name: letters, digits, blanks and . + = - _")
+                refuse(f"{file}: {name!r} is to be a folder's name: letters, digits, blanks and . + = - _")
         self.cells = [Cell(*each) for each in product(self.programs, self.versions, self.settings["devices"])]
         logs = self.settings["logs"]
         self.logs = logs if "://" in logs else str(self.folder / logs)
@@ -197,7 +202,9 @@ def judge(matrix, top, told, scratch, more):
     unjudged += [f"{cell}: the program left no log (exit {of['exit']})" for cell, of in told.items() if not of["logs"]]
     folders = {cell: top / cell.folder for cell, of in told.items() if of["logs"]}
     if not folders:
-        print(*unjudged, f"no logs at {matrix.logs}: is it a folder that all hosts share?", sep="\n")
+        print(*(f"not judged: {each}" for each in unjudged), sep="\n")
+        if not told:
+            print(f"nothing is at {matrix.logs}: is it a folder that all hosts share?")
         return 2
     options, known, versions = matrix.settings.get("check", []), scratch / "known.json", list(matrix.versions)
     of_version = {version: [folder for cell, folder in folders.items() if cell.version == version] for version in versions}
@@ -216,7 +223,7 @@ def judge(matrix, top, told, scratch, more):
         found, whole = new_ones(known, scratch, [*options, *of_version[version]]) if of_version[version] else ({}, False)
         if not whole:
             unjudged.append(f"{version}: not all of its logs could be judged")
-        for fingerprint in found.keys() - first.keys():
+        for fingerprint in [each for each in found if each not in first]:
             first[fingerprint] = version
             cells = who_has(fingerprint, folders)
             names = lambda all: ", ".join(sorted(map(str, all))) or "left out"
@@ -231,7 +238,7 @@ def judge(matrix, top, told, scratch, more):
 
 def main(words):
     if len(words) < 2 or words[0] not in ("count", "run", "check"):
-        raise SystemExit(__doc__)
+        refuse(__doc__)
     matrix = Matrix(words[1])
     if words[0] == "count":
         print(len(matrix.cells))

@@ -38,7 +38,7 @@ def main(words):
     ray.init(runtime_env={"working_dir": str(matrix.folder), "excludes": [f"/{matrix.settings['logs']}"]})
     most = max((node["Resources"].get("GPU", 0) for node in ray.nodes()), default=0)
     if matrix.on_gpus and most < max(matrix.settings["devices"]):
-        raise SystemExit(f"no node has {max(matrix.settings['devices'])} GPUs; devtrace = [\"rehearse\"] simulates them")
+        cells.refuse(f"no node has {max(matrix.settings['devices'])} GPUs; devtrace = [\"rehearse\"] simulates them")
     waiting = {start(matrix, number, 1): (number, 1) for number in range(len(matrix.cells))}
     while waiting:
         (done,), _ = ray.wait(list(waiting), num_returns=1)
@@ -57,4 +57,4 @@ def main(words):
 
 if __name__ == "__main__":
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    sys.exit(main(sys.argv[1:]) if len(sys.argv) > 1 else __doc__)
+    sys.exit(main(sys.argv[1:]) if len(sys.argv) > 1 else cells.refuse(__doc__))

@@ -46,6 +46,10 @@ while matrix.poll() is None and not os.path.exists(flag):
     time.sleep(0.1)
 cluster.remove_node(nodes[1], allow_graceful=False)
 code = matrix.wait()
+on_gpus = [word.replace("matrix.toml", "gpus.toml") for word in words]
+for _ in range(2):
+    print("gpus:", subprocess.call(on_gpus, env={**os.environ, "RAY_ADDRESS": cluster.address}), flush=True)
+    cluster.add_node(num_cpus=1, num_gpus=2)
 cluster.shutdown()
 sys.exit(code)
 """
@@ -73,6 +77,15 @@ evaluate = "python evaluate.py"
 [environment]
 PYTHONPATH = "{sysconfig.get_path("purelib")}"
 """)
+    (tmp_path / "gpus.toml").write_text("""
+logs = "logs-gpus"
+devtrace = ["run"]
+devices = [1, 2]
+[programs]
+visible = "python -c 'import os; print(os.environ[\\"CUDA_VISIBLE_DEVICES\\"])'"
+[versions]
+here = []
+""")
     (tmp_path / "cluster.py").write_text(CLUSTER)
     bin = Path(sys.executable).parent
     with tempfile.TemporaryDirectory(prefix="ray-") as sockets:  # whose paths must be short
@@ -90,10 +103,14 @@ PYTHONPATH = "{sysconfig.get_path("purelib")}"
     assert len(collected) == 18 and {"0", "1"} <= {host[-1] for cell in collected.values() for host in cell["hosts"]}
     assert max(cell["attempt"] for cell in collected.values()) >= 2
     brought = re.findall(r"^new in (.+), not yet in (.+): [0-9a-f]{16}\n  (.+)\n  programs: (.+); devices: (.+); hosts: (.+)$", out, re.MULTILINE)
-    assert len(brought) == 3 and "not judged" not in out, out
+    assert len(brought) == 3 and "not judged" not in out.partition("gpus: ")[0], out
     assert {(new, before, devices) for new, before, _, _, devices, _ in brought} == {("shapes 1.1", "shapes 1.0", "2")}
     assert {programs for *_, programs, _, _ in brought} == {"train", "serve", "evaluate"}
     for _, _, text, program, _, hosts in brought:
         found = {host for folder, cell in collected.items() for host in cell["hosts"] if re.fullmatch(rf"{program}/shapes 1\.[12]/2", folder)}
         assert text.startswith("aten::add was given tensors on cuda:") and hosts == ", ".join(sorted(found))
+    # On GPUs, which Ray only counts: where no node has them, and where one has.
+    assert re.findall(r"^gpus: (\d)$", out, re.MULTILINE) == ["2", "2"] and "no node has 2 GPUs" in done.err
+    seen = {path.parent.name: path.read_text().strip() for path in (tmp_path / "logs-gpus").rglob("output.txt")}
+    assert seen["2"] == "0,1" and seen["1"] in ("0", "1")
     assert "3 new, 0 known, 0 gone" in out and (tmp_path / "all.html").exists()

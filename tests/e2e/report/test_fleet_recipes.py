@@ -146,6 +146,16 @@ def test_a_cell_that_is_missing_is_named(fleet):
     assert done.returncode == 2 and "not judged: train, mover 2, 2 devices: the program left no log (exit 3)" in done.stdout, done.stdout
 
 
+def test_what_cannot_be_run_is_refused(fleet):
+    """With 2: 1 would say that a version brought something."""
+    done = fleet.matrix("check")
+    assert done.returncode == 2 and "nothing is at" in done.stdout and done.stdout.count("not judged: ") == CELLS
+    (fleet.folder / "matrix.toml").write_text(MATRIX.replace('"mover 1"', '"../mover"'))
+    done = fleet.matrix("count")
+    assert done.returncode == 2 and "'../mover' is to be a folder's name" in done.stderr
+    assert fleet("python3", "matrix.py").returncode == 2
+
+
 def test_a_cell_that_takes_too_long_ends(fleet):
     (fleet.folder / "matrix.toml").write_text("time_limit = 2\n" + MATRIX)
     (fleet.folder / "train.py").write_text("import os, time\nopen('pid', 'w').write(str(os.getpid()))\ntime.sleep(600)")
