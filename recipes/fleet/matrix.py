@@ -124,7 +124,8 @@ def run_program(words, folder, variables, output, seconds):
 
 def hosts_of(logs):
     """On which the cell's processes ran, by their logs; this one where there is none."""
-    records = (line for log in logs.iterdir() for line in log.open(errors="replace") if line.startswith('{"record":"process"'))
+    lines = (line for log in logs.iterdir() for line in log.open(errors="replace"))
+    records = (line for line in lines if line.startswith('{"record":"process"') and line.endswith("}\n"))
     return sorted({json.loads(line).get("host", "") for line in records}) or [socket.gethostname()]
 
 
