@@ -238,6 +238,21 @@ const Frame* maker_changed_by(const Evidence& evidence, const Fix& fix) {
   return nullptr;
 }
 
+// No rule knows, and what repairs it is to move what a line constructed on the CPU.
+void name_the_constructor(const Evidence& evidence, Cause& cause) {
+  if (cause.category != "unknown" || !cause.fix || cause.fix->repairs != Repairs::cause) return;
+  const auto look = [&](const auto& self, const Operand& it) -> void {
+    for (const finding::Step& step : it.lineage)
+      if (step.what == "constructed" && step.line.file == cause.fix->file && step.line.line == cause.fix->line) {
+        cause.category = "created-without-device";
+        cause.because =
+            fmt::format("{} is of {}, which {} constructs on the CPU.", with_place(it), step.call, at(&step.line));
+      }
+    for (const Operand& source : it.computed_from) self(self, source);
+  };
+  for (const Operand& operand : evidence.operands) look(look, operand);
+}
+
 // Nothing but that it was never moved was seen, and what repairs that is the device that a line has not said.
 void name_the_maker(const Evidence& evidence, Cause& cause) {
   if (cause.category != "input-not-moved" || cause.confidence == Confidence::high || !cause.fix ||
@@ -295,6 +310,7 @@ finding::Cause cause_of(const Finding& finding) noexcept try {
       std::all_of(evidence.operands.begin(), evidence.operands.end(), [](const Operand& it) { return it.is_tensor(); });
   if (!tensors) cause.fix.reset();
   name_the_maker(evidence, cause);
+  name_the_constructor(evidence, cause);
   if (cause.fix) add_siblings(evidence, *cause.fix);
   if (cause.fix) add_lines_near(evidence, *cause.fix);
   return as_told(std::move(cause));

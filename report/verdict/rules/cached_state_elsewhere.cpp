@@ -80,11 +80,21 @@ bool is_view_of_another(const Evidence& evidence, const Operand& it) {
   });
 }
 
+// `charge.unsqueeze(-1)` is of what the function has in a variable.
+bool is_of_a_variable(const Evidence& evidence, size_t own, const Operand& it) {
+  const auto variable = begins_with(it.expression);
+  return variable && is_identifier(*variable) && *variable != "self" &&
+         std::any_of(evidence.refusal.expressions.begin(), evidence.refusal.expressions.end(), [&](const auto& each) {
+           return each.frame == own && each.device == it.device && each.expression == *variable + ".device";
+         });
+}
+
 // Is it what a call in the failing line gave, and was it there before that line ran?
 bool given_from_before(const Evidence& evidence, const Operand& it, const Operand& other) {
   const auto own = innermost_project(evidence.stack);
   if (!own || !it.expression.ends_with(')') || it.is_of_state() || !it.computed_from.empty() ||
-      it.created.stack.empty() || it.moved.known() || is_view_of_another(evidence, it))
+      it.created.stack.empty() || it.moved.known() || is_view_of_another(evidence, it) ||
+      is_of_a_variable(evidence, *own, it))
     return false;
   // The line of another run of a loop is the same line: then it counts whether it is older than what that line did not
   // make.

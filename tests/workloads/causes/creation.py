@@ -473,3 +473,20 @@ class Trainer:
         return self.model(x.to(self.device))
 
 Trainer().step(torch.ones(2, 3))
+
+# === a number that a module keeps, made a vector
+# category: created-without-device
+# confidence: low
+# repairs: cause
+# says: is of Species
+# fix: species = Species().to(device)
+class Species(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("charge", torch.tensor(-1.0))
+def at_rest(count, device, total=None):
+    species = Species()
+    if total is None:
+        total = species.charge * count
+    return torch.ones(count, device=device) * total.unsqueeze(-1)
+at_rest(3, "cuda:0")

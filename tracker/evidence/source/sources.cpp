@@ -255,8 +255,10 @@ bool Sources::add_source(const ReachedObject& reached, const std::string& role, 
   Operand source;
   source.take(torch_.facts(reached.object));
   const Operand& operand = operands_[index];
-  if (source.device != operand.device || source.is_scalar_on_cpu()) return false;
   const bool view = source.storage == operand.storage && operand.storage != 0;
+  // One number of the CPU's works with any device, but for what is a view of it, as `x.unsqueeze(0)`.
+  const bool number = source.is_scalar_on_cpu() && !view && !operand.is_scalar_on_cpu();
+  if (source.device != operand.device || number) return false;
   if (view && operand.expression.empty()) return false;
   // The variable may have been given another value since.
   const std::optional<Block> block = block_of(source.storage);
