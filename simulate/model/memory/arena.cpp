@@ -199,12 +199,30 @@ size_t address_space(int devices, size_t capacity) {
   return (size_t{1} << (shift_of(capacity / kChunk * kChunk))) * static_cast<size_t>(devices) + kChunk;
 }
 
+namespace {
+
+void* reserve(uintptr_t wish, size_t bytes) {
+  return mmap(reinterpret_cast<void*>(wish), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+}
+
+// Valgrind gives low addresses, and there two numbers of a kernel's look like a pointer: its sizes, its strides.
+void* reserve_high(size_t bytes) {
+  constexpr uintptr_t kLow = uintptr_t{1} << 40, kWish = 0x537'0000'0000;
+  void* const at = reserve(0, bytes);
+  if (at == MAP_FAILED || reinterpret_cast<uintptr_t>(at) >= kLow) return at;
+  void* const higher = reserve(kWish, bytes);
+  if (higher == MAP_FAILED) return at;
+  munmap(at, bytes);
+  return higher;
+}
+
+}  // namespace
+
 bool reserve_arenas(int devices, size_t capacity) {
   capacity = capacity / kChunk * kChunk;
   g_shift = shift_of(capacity);
   size_t stride = size_t{1} << g_shift;
-  void* at =
-      mmap(nullptr, address_space(devices, capacity), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* at = reserve_high(address_space(devices, capacity));
   if (at == MAP_FAILED) return false;
   g_base = round_up(reinterpret_cast<uintptr_t>(at), kChunk);
   g_arenas = new Arena[static_cast<size_t>(devices)];  // never deleted: used by whatever runs at exit

@@ -29,7 +29,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default="build", type=Path)
     parser.add_argument("--rounds", type=int, default=40, help="turns of each way")
-    parser.add_argument("--programs", nargs="*", default=list(PROGRAMS), choices=PROGRAMS)
+    parser.add_argument("--programs", nargs="*", default=[*PROGRAMS, *measure.START_UPS], choices=[*PROGRAMS, *measure.START_UPS])
     parser.add_argument("--ways", nargs="*", default=list(WAYS), choices=WAYS)
     parser.add_argument("--instructions", action="store_true", help="count instructions as well (minutes a program)")
     parser.add_argument("--growth", action="store_true", help="draw how it grows as well (some minutes)")
@@ -43,12 +43,14 @@ def main() -> int:
     def keep():
         kept.write_text(json.dumps(found, indent=1))
 
+    programs = [program for program in options.programs if program in PROGRAMS]
+    start_ups = {name: source for name, source in measure.START_UPS.items() if name in options.programs}
     if options.rounds:
-        for program in options.programs:
+        for program in programs:
             print(f"{program} ...", flush=True)
             found["times"][program] = measure.times(devtrace, program, options.ways, options.rounds)
             keep()
-        for name, source in measure.START_UPS.items():
+        for name, source in start_ups.items():
             found["times"][name] = measure.start_up(
                 devtrace, source, options.ways, max(3, options.rounds // 8) * measure.TIMES_AS_OFTEN.get(name, 1)
             )
@@ -56,7 +58,7 @@ def main() -> int:
         found["findings"] = measure.findings(devtrace)
         keep()
     if options.instructions:
-        for program in options.programs:
+        for program in programs:
             if program == "loader":
                 continue  # its processes wait for one another: how often is not the same in two runs
             counted = found["instructions"].setdefault(program, {})
@@ -68,8 +70,10 @@ def main() -> int:
                 print(f"{program} with {way}: {counted[way]} instructions a step", flush=True)
                 if one and way == "devtrace":
                     found.setdefault("parts", {})[program] = one.parts
+                    if bare := counted.get("nothing"):
+                        print(f"{one.all / bare:.4f} times\n{page.where_it_goes(one.parts, bare)}")
                 keep()
-        for name, source in measure.START_UPS.items():
+        for name, source in start_ups.items():
             counted = found["instructions"].setdefault(name, {})
             for way in ("nothing", "devtrace"):
                 counted[way] = measure.start_up_instructions(devtrace, source, way)
