@@ -253,7 +253,7 @@ void look_for_python() {
   stage.store(Stage::candidate, std::memory_order_release);
 }
 
-const PythonReader* find_and_try() {
+[[gnu::noinline]] const PythonReader* find_and_try() {
   const Stage before = stage.load(std::memory_order_acquire);
   if (before == Stage::refused) return nullptr;
   if (before == Stage::no_python && now() < next_look.load(std::memory_order_relaxed)) return nullptr;

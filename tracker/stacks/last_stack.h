@@ -1,5 +1,5 @@
-// The Python stack that a thread had when it was asked for last. One operation of PyTorch's asks several times, for
-// each device guard and each block. No line of Python has run in between, and that is seen by two words a frame.
+// The Python stack that a thread had when it was asked for last, and the next one as a difference. Most stacks have the
+// frames of the one before but for a few. What stands where it stood is seen by two words a frame.
 #pragma once
 
 #include <array>
@@ -13,7 +13,13 @@ namespace devtrace::stacks {
 
 class LastStack {
  public:
-  static constexpr size_t kMost = 100;  // frames
+  static constexpr size_t kMost = 512;  // frames
+
+  // What a frame is to the key of its stack.
+  struct Part {
+    enum class Kind { counts, left_out, broken } kind;
+    uint64_t key;
+  };
 
   // A frame has to say where it is by the address of an instruction: the same instruction is the same code object's, as
   // long as none died. Copies of instructions that threads have to themselves are given back while their code lives.
@@ -21,37 +27,90 @@ class LastStack {
     return layout.instruction == python::Instruction::pointer && layout.frame_copy == python::kAbsent;
   }
 
-  // The id that was kept, if every frame from `frame` outwards is where it was then; else 0. `deaths`: how many code
-  // objects of kept stacks have died.
+  // Its id, if the stack whose innermost frame is `frame` is the same; else 0. One operation asks several times.
   uint32_t find(const python::Layout& layout, uintptr_t frame, uint64_t deaths) const {
     if (deaths != deaths_) return 0;
     const size_t to_instruction = layout.frame_instruction, to_previous = layout.frame_previous;
-    const Place* place = places_.data();
-    const Place* const end = place + count_;
-    for (; place != end; ++place) {
+    for (const Place* place = places_.data() + count_; place != places_.data(); frame = word_at(frame + to_previous)) {
+      --place;
       if (frame != place->frame || word_at(frame + to_instruction) != place->instruction) return 0;
-      frame = word_at(frame + to_previous);
     }
     return frame == 0 ? id_ : 0;
   }
 
-  // A deeper stack than there is room for is not kept.
-  void keep(const python::Layout& layout, uintptr_t frame, uint64_t deaths, uint32_t id) {
-    id_ = 0;
-    size_t count = 0;
-    for (; frame != 0; frame = word_at(frame + layout.frame_previous)) {
-      if (count == kMost) return;
-      places_[count++] = {frame, word_at(frame + layout.frame_instruction)};
-    }
-    count_ = count;
+  // Looks at the stack whose innermost frame is `top`. `read(frame)`, a Part, is asked of frames that have moved alone.
+  // `deaths`: how many code objects of kept stacks have died, for a successor may have the same addresses.
+  // False: it cannot be read, or is too deep, and nothing is kept.
+  template <class Read>
+  bool look(const python::Layout& layout, uintptr_t top, uint64_t deaths, const Read& read) {
+    if (deaths != deaths_) forget();
     deaths_ = deaths;
+    // To the innermost frame that was there before. Inner frames have higher addresses, but for coroutines'.
+    size_t known = count_, added = 0;
+    uintptr_t frame = top;
+    for (; frame != 0; frame = word_at(frame + layout.frame_previous)) {
+      while (known > 0 && places_[known - 1].frame > frame) --known;
+      if (known > 0 && places_[known - 1].frame == frame) break;
+      if (added == kMost) return lose();
+      added_[added++] = frame;
+    }
+    if (frame == 0) known = 0;
+    if (known + added > kMost) return lose();
+    while (count_ > known) take(places_[--count_]);
+    const size_t to_instruction = layout.frame_instruction, to_previous = layout.frame_previous;
+    for (Place* place = places_.data() + known; place != places_.data(); frame = word_at(frame + to_previous)) {
+      --place;
+      // Another caller, as a coroutine has that is awaited by another one: what is known of outer frames is of no use.
+      if (frame != place->frame) return look_anew(layout, top, read);
+      if (word_at(frame + to_instruction) == place->instruction) [[likely]]
+        continue;
+      const Part part = read(frame);
+      if (part.kind == Part::Kind::broken) return lose();
+      if ((part.kind == Part::Kind::counts) != place->counts) return look_anew(layout, top, read);
+      take(*place);
+      place->instruction = word_at(frame + to_instruction);
+      place->part = place->counts ? part.key * kPowers[place->depth] : 0;
+      hash_ += place->part;
+    }
+    if (frame != 0) return look_anew(layout, top, read);
+    id_ = 0;
+    while (added > 0) {
+      const uintptr_t next = added_[--added];
+      const Part part = read(next);
+      if (part.kind == Part::Kind::broken) return lose();
+      const bool counts = part.kind == Part::Kind::counts;
+      const auto under = static_cast<uint32_t>(depth());
+      places_[count_] = {next, word_at(next + to_instruction), counts ? part.key * kPowers[under] : 0, under, counts};
+      hash_ += places_[count_++].part;
+    }
+    return true;
+  }
+
+  // Of the stack that was looked at: frames that count, and what hash = hash * kFactor + key makes of them, innermost
+  // first, from `first` on. It is a sum in which each frame has a power of the factor to itself.
+  size_t depth() const { return count_ == 0 ? 0 : places_[count_ - 1].depth + places_[count_ - 1].counts; }
+  uint64_t hash(uint64_t first) const { return first * kPowers[depth()] + hash_; }
+  static constexpr uint64_t kFactor = 0xff51afd7ed558ccd;
+
+  // The id of the stack that was looked at. 0: none, and nobody watches for the death of its code.
+  void keep(uint32_t id) {
+    if (id == 0) forget();
     id_ = id;
   }
 
  private:
   struct Place {
     uintptr_t frame, instruction;
+    uint64_t part;   // of the hash
+    uint32_t depth;  // outer frames that count
+    bool counts;
   };
+
+  static constexpr auto kPowers = [] {
+    std::array<uint64_t, kMost + 1> powers{1};
+    for (size_t i = 1; i < powers.size(); ++i) powers[i] = powers[i - 1] * kFactor;
+    return powers;
+  }();
 
   static uintptr_t word_at(uintptr_t address) {
     uintptr_t word;
@@ -59,9 +118,27 @@ class LastStack {
     return word;
   }
 
-  std::array<Place, kMost> places_{};
+  void take(const Place& place) { hash_ -= place.part; }
+
+  void forget() {
+    count_ = 0;
+    hash_ = 0;
+    id_ = 0;
+  }
+  bool lose() {
+    forget();
+    return false;
+  }
+  template <class Read>
+  bool look_anew(const python::Layout& layout, uintptr_t top, const Read& read) {
+    forget();
+    return look(layout, top, deaths_, read);
+  }
+
+  std::array<Place, kMost> places_{};  // the outermost first
+  std::array<uintptr_t, kMost> added_{};
   size_t count_ = 0;
-  uint64_t deaths_ = 0;
+  uint64_t hash_ = 0, deaths_ = 0;
   uint32_t id_ = 0;
 };
 

@@ -11,7 +11,6 @@
 #include "tracker/stacks/code_generations.h"
 #include "tracker/stacks/hash.h"
 #include "tracker/stacks/id_cache.h"
-#include "tracker/stacks/known_frames.h"
 #include "tracker/stacks/last_stack.h"
 #include "tracker/stacks/native/native.h"
 #include "tracker/stacks/stack_depot.h"
@@ -43,13 +42,9 @@ constexpr std::string_view kDeeper = "[deeper frames left out]";
 // The first threads that ask for a stack have a place each; the others are without. Plain data, no destructor: hooks
 // still run while a thread's destructors do.
 constexpr size_t kThreads = 128;
-struct Memory {
-  LastStack stack;
-  KnownFrames frames;
-};
-constinit Memory memories[kThreads] = {};
+constinit LastStack memories[kThreads] = {};
 constinit std::atomic<size_t> taken{0};
-thread_local constinit Memory* own_memory = nullptr;
+thread_local constinit LastStack* own_memory = nullptr;
 thread_local constinit bool using_memory = false;
 
 // What the calling thread remembers, while nobody else of this thread uses it: a signal's handler may come in between.
@@ -75,10 +70,11 @@ class Remembering {
   Remembering& operator=(const Remembering&) = delete;
 
   explicit operator bool() const { return memory_ != nullptr; }
-  Memory* operator->() const { return memory_; }
+  const LastStack* get() const { return memory_; }
+  LastStack* operator->() const { return memory_; }
 
  private:
-  Memory* memory_ = nullptr;
+  LastStack* memory_ = nullptr;
 };
 
 class StackKey {
@@ -89,51 +85,24 @@ class StackKey {
     return fold(frame.code + code_generations.generation(frame.code) * kOdd,
                 kOdd + static_cast<uint64_t>(frame.offset));
   }
-  // The sum of them, a polynomial, tells their order, and how often a frame comes.
-  void add(uint64_t of_frame) {
-    hash_ = hash_ * kOther + of_frame;
+  // The sum of them, a polynomial, tells their order, and how often a frame comes (LastStack::hash is the same one).
+  void add(const RawFrame& frame) {
+    hash_ = hash_ * kOther + of(frame);
     ++depth_;
   }
-  void add(const RawFrame& frame) { add(of(frame)); }
   size_t depth() const { return depth_; }
-  uint64_t value(WalkEnd end) const { return fold(hash_ ^ (end == WalkEnd::too_deep), kOther); }
+  uint64_t value(WalkEnd end) const { return value(hash_, end); }
+  static uint64_t value(const LastStack& stack) { return value(stack.hash(kFirst), WalkEnd::outermost); }
 
  private:
+  static uint64_t value(uint64_t hash, WalkEnd end) { return fold(hash ^ (end == WalkEnd::too_deep), kOther); }
+
   static constexpr uint64_t kOdd = 0x9e3779b97f4a7c15;
-  static constexpr uint64_t kOther = 0xff51afd7ed558ccd;
-  uint64_t hash_ = 0xc2b2ae3d27d4eb4f;
+  static constexpr uint64_t kOther = LastStack::kFactor;
+  static constexpr uint64_t kFirst = 0xc2b2ae3d27d4eb4f;
+  uint64_t hash_ = kFirst;
   size_t depth_ = 0;
 };
-
-// The walk for the key alone: a frame that stands where it stood is not read again.
-WalkEnd add_frames(const PythonReader& reader, uintptr_t frame, KnownFrames& known, StackKey& key) {
-  const PlainMemory memory;
-  const FrameReader<Instruction::pointer, PlainMemory> frames(reader.layout, memory, reader.code_type);
-  const size_t to_previous = reader.layout.frame_previous, to_instruction = reader.layout.frame_instruction;
-  size_t skipped = 0;
-  while (frame != 0) {
-    uintptr_t previous, instruction;
-    memory.read(frame + to_instruction, instruction);
-    KnownFrames::Entry& entry = known.at(frame);
-    if (entry.frame == frame && entry.instruction == instruction) [[likely]] {
-      memory.read(frame + to_previous, previous);
-    } else {
-      RawFrame raw;
-      const FrameKind found = frames.read(frame, raw, previous, nullptr);
-      if (found == FrameKind::broken) return WalkEnd::broken;
-      if (found == FrameKind::left_out) {
-        if (++skipped == kMaxSkipped) return WalkEnd::too_deep;
-        frame = previous;
-        continue;
-      }
-      entry = {frame, instruction, StackKey::of(raw)};
-    }
-    if (key.depth() == kMaxDepth) return WalkEnd::too_deep;
-    key.add(entry.key);
-    frame = previous;
-  }
-  return WalkEnd::outermost;
-}
 
 uint32_t frame_id(const Layout& layout, const RawFrame& raw) {
   StackKey key;
@@ -182,28 +151,38 @@ StackId capture_python() {
   if (thread == 0) return 0;
   uintptr_t top = 0;
   top_frame(reader->layout, PlainMemory(), thread, top);
-  const Remembering memory(*reader);
   const uint64_t deaths = code_generations.deaths();
+  if (const Remembering memory(*reader); memory) {
+    if (const StackId same = memory->find(reader->layout, top, deaths)) return same;
+    const PlainMemory plain;
+    const auto part = [&](uintptr_t frame) -> LastStack::Part {
+      RawFrame raw;
+      uintptr_t previous;
+      const FrameReader<Instruction::pointer, PlainMemory> frames(reader->layout, plain, reader->code_type);
+      switch (frames.read(frame, raw, previous, nullptr)) {
+        case FrameKind::counts:
+          return {LastStack::Part::Kind::counts, StackKey::of(raw)};
+        case FrameKind::left_out:
+          return {LastStack::Part::Kind::left_out, 0};
+        case FrameKind::broken:
+          break;
+      }
+      return {LastStack::Part::Kind::broken, 0};
+    };
+    if (memory->look(reader->layout, top, deaths, part)) {
+      if (memory->depth() == 0) return 0;
+      StackId id = stack_ids.find(StackKey::value(*memory.get()));
+      if (id == 0) id = add_stack(*reader, thread);
+      memory->keep(id);
+      return id;
+    }
+  }
   StackKey key;
-  WalkEnd end;
-  if (memory) {
-    if (const StackId same = memory->stack.find(reader->layout, top, deaths)) return same;
-    memory->frames.forget_the_dead(deaths);
-    end = add_frames(*reader, top, memory->frames, key);
-  } else {
-    end =
-        walk(reader->layout, PlainMemory(), reader->code_type, thread, [&](const RawFrame& frame) { key.add(frame); });
-  }
+  const WalkEnd end =
+      walk(reader->layout, PlainMemory(), reader->code_type, thread, [&](const RawFrame& frame) { key.add(frame); });
   if (key.depth() == 0) return 0;
-  StackId id = stack_ids.find(key.value(end));
-  if (id == 0) id = add_stack(*reader, thread);
-  if (!memory) return id;
-  if (id == 0) {
-    memory->frames.clear();  // nobody watches for the death of their code
-  } else if (key.depth() <= LastStack::kMost) {
-    memory->stack.keep(reader->layout, top, deaths, id);
-  }
-  return id;
+  const StackId id = stack_ids.find(key.value(end));
+  return id != 0 ? id : add_stack(*reader, thread);
 }
 
 StackId capture() {

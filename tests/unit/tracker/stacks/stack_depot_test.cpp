@@ -17,7 +17,6 @@
 #include "tracker/stacks/code_generations.h"
 #include "tracker/stacks/hash.h"
 #include "tracker/stacks/id_cache.h"
-#include "tracker/stacks/known_frames.h"
 #include "tracker/stacks/last_stack.h"
 
 namespace devtrace::stacks {
@@ -294,54 +293,146 @@ struct Stack {
 
 }  // namespace
 
-TEST(LastStack, IsFoundWhileEveryFrameIsWhereItWas) {
-  const Stack stack(5);
+enum class Found { same, another, unknown };
+
+// A frame's instruction is its key; one below 100 is not shown by Python.
+struct Looking {
+  Found look(uintptr_t top, uint64_t deaths = 0) {
+    reads = 0;
+    if ((id = last.find(layout(), top, deaths))) return Found::same;
+    const bool found = last.look(layout(), top, deaths, [this](uintptr_t frame) -> LastStack::Part {
+      ++reads;
+      const uintptr_t instruction = reinterpret_cast<const Frame*>(frame)->instruction;
+      const bool shown = instruction >= 100;
+      return {shown ? LastStack::Part::Kind::counts : LastStack::Part::Kind::left_out, shown ? instruction : 0};
+    });
+    if (found) last.keep(++ids);
+    return found ? Found::another : Found::unknown;
+  }
+  // As somebody else would add it up who walks all of the stack.
+  static uint64_t hash_of(uintptr_t frame) {
+    uint64_t hash = 5;
+    for (const Frame* at; (at = reinterpret_cast<const Frame*>(frame)); frame = at->previous)
+      if (at->instruction >= 100) hash = hash * LastStack::kFactor + at->instruction;
+    return hash;
+  }
+
   LastStack last;
-  EXPECT_EQ(last.find(layout(), stack.top(), 0), 0u);
-  last.keep(layout(), stack.top(), 0, 7);
-  EXPECT_EQ(last.find(layout(), stack.top(), 0), 7u);
-  EXPECT_EQ(last.find(layout(), stack.top(), 0), 7u);
+  int reads = 0;
+  uint32_t ids = 0, id = 0;
+};
+
+TEST(LastStack, IsTheSameWhileEveryFrameIsWhereItWas) {
+  const Stack stack(5);
+  Looking looking;
+  EXPECT_EQ(looking.look(stack.top()), Found::another);
+  EXPECT_EQ(looking.reads, 5);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(looking.look(stack.top()), Found::same);
+    EXPECT_EQ(looking.reads, 0);
+    EXPECT_EQ(looking.id, 1u);
+  }
 }
 
-TEST(LastStack, AnyFrameThatHasMovedOnIsSeen) {
+TEST(LastStack, OnlyTheFrameThatHasMovedOnIsRead) {
   for (size_t moved = 0; moved < 5; ++moved) {
     Stack stack(5);
-    LastStack last;
-    last.keep(layout(), stack.top(), 0, 7);
+    Looking looking;
+    looking.look(stack.top());
     ++stack.frames[moved].instruction;
-    EXPECT_EQ(last.find(layout(), stack.top(), 0), 0u) << moved;
+    EXPECT_EQ(looking.look(stack.top()), Found::another) << moved;
+    EXPECT_EQ(looking.reads, 1);
+    EXPECT_EQ(looking.last.hash(5), Looking::hash_of(stack.top()));
   }
 }
 
 TEST(LastStack, ADeeperAndAShallowerStackAreOthers) {
   Stack stack(5);
-  LastStack last;
-  last.keep(layout(), stack.address(3), 0, 7);
-  EXPECT_EQ(last.find(layout(), stack.top(), 0), 0u);
-  EXPECT_EQ(last.find(layout(), stack.address(2), 0), 0u);
-  EXPECT_EQ(last.find(layout(), 0, 0), 0u);
-  // The outermost frame got a caller, as a coroutine's does that is awaited by another.
-  const Stack outer(1);
-  stack.frames[0].previous = outer.top();
-  EXPECT_EQ(last.find(layout(), stack.address(3), 0), 0u);
+  Looking looking;
+  looking.look(stack.address(3));
+  EXPECT_EQ(looking.look(stack.top()), Found::another);
+  EXPECT_EQ(looking.reads, 1);
+  EXPECT_EQ(looking.last.hash(5), Looking::hash_of(stack.top()));
+  EXPECT_EQ(looking.look(stack.address(2)), Found::another);
+  EXPECT_EQ(looking.reads, 0);
+  EXPECT_EQ(looking.last.hash(5), Looking::hash_of(stack.address(2)));
+  EXPECT_EQ(looking.last.depth(), 3u);
+  EXPECT_EQ(looking.look(0), Found::another);
+  EXPECT_EQ(looking.last.depth(), 0u);
+}
+
+// A coroutine that is awaited by another one, and a greenlet: the same frames with another caller.
+TEST(LastStack, AnotherCallerIsAnotherStack) {
+  Stack stack(5);
+  const Stack other(4);
+  Looking looking;
+  looking.look(stack.top());
+  stack.frames[0].previous = other.top();
+  EXPECT_EQ(looking.look(stack.top()), Found::another);
+  EXPECT_EQ(looking.last.hash(5), Looking::hash_of(stack.top()));
+  stack.frames[2].previous = other.address(1);
+  EXPECT_EQ(looking.look(stack.top()), Found::another);
+  EXPECT_EQ(looking.last.hash(5), Looking::hash_of(stack.top()));
+  stack.frames[2].previous = 0;
+  EXPECT_EQ(looking.look(stack.top()), Found::another);
+  EXPECT_EQ(looking.last.hash(5), Looking::hash_of(stack.top()));
+  EXPECT_EQ(looking.last.depth(), 3u);
+}
+
+TEST(LastStack, WhatPythonDoesNotShowIsNoPartOfIt) {
+  Stack stack(6);
+  stack.frames[2].instruction = stack.frames[5].instruction = 7;
+  Looking looking;
+  looking.look(stack.top());
+  EXPECT_EQ(looking.last.hash(5), Looking::hash_of(stack.top()));
+  EXPECT_EQ(looking.last.depth(), 4u);
+  stack.frames[2].instruction = 200;  // begins: what is inside of it stands deeper now
+  EXPECT_EQ(looking.look(stack.top()), Found::another);
+  EXPECT_EQ(looking.last.hash(5), Looking::hash_of(stack.top()));
+  EXPECT_EQ(looking.last.depth(), 5u);
+}
+
+// Steps of a program, each the difference to the one before: whatever came before, the hash is that of a whole walk.
+TEST(LastStack, TheWayToAStackDoesNotMatter) {
+  Stack stack(40);
+  Looking looking;
+  uint64_t random = 1;
+  const auto next = [&](uint64_t below) {
+    return ((random = random * 6364136223846793005 + 1442695040888963407) >> 33) % below;
+  };
+  for (int step = 0; step < 2000; ++step) {
+    const size_t depth = 1 + next(40);
+    for (uint64_t changes = next(4); changes > 0; --changes) stack.frames[next(depth)].instruction = 90 + next(20);
+    looking.look(stack.address(depth - 1));
+    ASSERT_EQ(looking.last.hash(5), Looking::hash_of(stack.address(depth - 1))) << step;
+  }
 }
 
 TEST(LastStack, TheDeathOfACodeObjectEndsIt) {
   const Stack stack(5);
-  LastStack last;
-  last.keep(layout(), stack.top(), 3, 7);
-  EXPECT_EQ(last.find(layout(), stack.top(), 4), 0u);
-  last.keep(layout(), stack.top(), 4, 8);
-  EXPECT_EQ(last.find(layout(), stack.top(), 4), 8u);
+  Looking looking;
+  looking.look(stack.top(), 3);
+  EXPECT_EQ(looking.look(stack.top(), 4), Found::another);
+  EXPECT_EQ(looking.reads, 5);
+  EXPECT_EQ(looking.look(stack.top(), 4), Found::same);
+}
+
+TEST(LastStack, WhatNobodyWatchesIsReadAgain) {
+  const Stack stack(5);
+  Looking looking;
+  looking.look(stack.top());
+  looking.last.keep(0);
+  EXPECT_EQ(looking.look(stack.top()), Found::another);
+  EXPECT_EQ(looking.reads, 5);
 }
 
 TEST(LastStack, AVeryDeepOneIsNotKept) {
   const Stack shallow(5), deep(5000);
-  LastStack last;
-  last.keep(layout(), shallow.top(), 0, 7);
-  last.keep(layout(), deep.top(), 0, 8);
-  EXPECT_EQ(last.find(layout(), deep.top(), 0), 0u);
-  EXPECT_EQ(last.find(layout(), shallow.top(), 0), 0u);
+  Looking looking;
+  looking.look(shallow.top());
+  EXPECT_EQ(looking.look(deep.top()), Found::unknown);
+  EXPECT_EQ(looking.look(shallow.top()), Found::another);
+  EXPECT_EQ(looking.reads, 5);
 }
 
 TEST(LastStack, OnlyWhereAnInstructionIsOneCodeObjects) {
@@ -352,23 +443,4 @@ TEST(LastStack, OnlyWhereAnInstructionIsOneCodeObjects) {
   one = layout();
   one.instruction = python::Instruction::unit_index;
   EXPECT_FALSE(LastStack::knows(one));
-}
-
-using devtrace::stacks::KnownFrames;
-
-TEST(KnownFrames, AFramesPlaceIsAlwaysTheSame) {
-  KnownFrames known;
-  known.at(0x7000) = {0x7000, 0x1234, 99};
-  EXPECT_EQ(known.at(0x7000).key, 99u);
-  EXPECT_EQ(&known.at(0x7000), &known.at(0x7000));
-}
-
-TEST(KnownFrames, TheDeathOfACodeObjectEndsAll) {
-  KnownFrames known;
-  known.forget_the_dead(3);
-  for (uintptr_t frame = 0x7000; frame < 0x9000; frame += 80) known.at(frame) = {frame, 0x1234, 99};
-  known.forget_the_dead(3);
-  EXPECT_EQ(known.at(0x7000 + 80 * 50).frame, 0x7000u + 80 * 50);
-  known.forget_the_dead(4);
-  for (uintptr_t frame = 0x7000; frame < 0x9000; frame += 80) EXPECT_EQ(known.at(frame).frame, 0u);
 }
