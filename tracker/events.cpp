@@ -144,6 +144,12 @@ bool wants_launches() {
   return options().launches;
 }
 
+bool passes(const void* function, const void* const* parameters) {
+  if (thread_state::inside() || !options().launches || !launch::passes(function, parameters)) return false;
+  placement::launched();
+  return true;
+}
+
 void launched(const Launch& launch) {
   if (thread_state::inside()) return;
   launch::check(launch);

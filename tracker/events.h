@@ -49,6 +49,9 @@ void kernels_unloaded();
 
 // Hot. A kernel is about to be launched by the calling thread, or to become part of a graph.
 void launched(const Launch& launch);
+// Hot: the same of a launch on the thread's current device, with an address for each parameter, said in fewer words.
+// False: it has to be said in all.
+bool passes(const void* function, const void* const* parameters);
 bool wants_launches();  // are launches looked at at all?
 
 // A variable of the program's gets a value on that device, where it has that address.

@@ -70,7 +70,8 @@ std::vector<DeviceFacts> devices() {
 }
 
 bool simulated() {
-  return interpose::find_in_library("libcuda.so", "devtrace_simulation") != nullptr;
+  static constinit interpose::LazySymbol<void (*)()> mark("libcuda.so", "devtrace_simulation");
+  return mark.get() != nullptr;
 }
 
 // cuPointerGetAttributes succeeds for every address, also for one that CUDA does not know; an error is no answer. It is

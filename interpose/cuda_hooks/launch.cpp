@@ -4,6 +4,7 @@
 #include "interpose/cuda/hook.h"
 #include "interpose/cuda/launch_events.h"
 
+using devtrace::events::passes;
 using devtrace::interpose::Call;
 using devtrace::interpose::emit_launch;
 using devtrace::interpose::emit_refused_launch;
@@ -25,7 +26,8 @@ bool refused(const Call& call, Result result) {
   RUNTIME_HOOK(symbol,                                                                                                 \
                (const void* function, dim3 grid, dim3 block, void** parameters, size_t shared, cudaStream_t stream)) { \
     const Call call;                                                                                                   \
-    if (call.before()) emit_launch(function, handle, shape(grid, block), {stream}, parameters);                        \
+    if (call.before() && !passes(function, parameters))                                                                \
+      emit_launch(function, handle, shape(grid, block), {stream}, parameters);                                         \
     const auto result = CALL_RUNTIME(symbol, (function, grid, block, parameters, shared, stream));                     \
     if (refused(call, result)) emit_refused_launch(function, handle, shape(grid, block), {stream}, parameters);        \
     return result;                                                                                                     \
@@ -42,7 +44,7 @@ RUNTIME_LAUNCH(__cudaLaunchKernel_ptsz, Handle::kernel)
 #define RUNTIME_LAUNCH_EX(symbol)                                                                                  \
   RUNTIME_HOOK(symbol, (const cudaLaunchConfig_t* config, const void* function, void** parameters)) {              \
     const Call call;                                                                                               \
-    if (call.before() && config)                                                                                   \
+    if (call.before() && config && !passes(function, parameters))                                                  \
       emit_launch(function, Handle::stub, shape(config->gridDim, config->blockDim), {config->stream}, parameters); \
     const auto result = CALL_RUNTIME(symbol, (config, function, parameters));                                      \
     if (config && refused(call, result))                                                                           \
@@ -57,7 +59,7 @@ RUNTIME_LAUNCH_EX(cudaLaunchKernelExC_ptsz)
   DRIVER_HOOK(symbol, (CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,        \
                        unsigned bz, unsigned shared, CUstream stream, void** parameters, void** extra)) {           \
     const Call call;                                                                                                \
-    if (call.before())                                                                                              \
+    if (call.before() && !passes(function, parameters))                                                             \
       emit_launch(function, Handle::function, {{gx, gy, gz}, {bx, by, bz}}, {stream}, parameters, extra);           \
     const auto result = CALL_DRIVER(symbol, (function, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra)); \
     if (refused(call, result))                                                                                      \
@@ -67,15 +69,16 @@ RUNTIME_LAUNCH_EX(cudaLaunchKernelExC_ptsz)
 DRIVER_LAUNCH(cuLaunchKernel)
 DRIVER_LAUNCH(cuLaunchKernel_ptsz)
 
-#define DRIVER_LAUNCH_COOPERATIVE(symbol)                                                                           \
-  DRIVER_HOOK(symbol, (CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,        \
-                       unsigned bz, unsigned shared, CUstream stream, void** parameters)) {                         \
-    const Call call;                                                                                                \
-    if (call.before()) emit_launch(function, Handle::function, {{gx, gy, gz}, {bx, by, bz}}, {stream}, parameters); \
-    const auto result = CALL_DRIVER(symbol, (function, gx, gy, gz, bx, by, bz, shared, stream, parameters));        \
-    if (refused(call, result))                                                                                      \
-      emit_refused_launch(function, Handle::function, {{gx, gy, gz}, {bx, by, bz}}, {stream}, parameters);          \
-    return result;                                                                                                  \
+#define DRIVER_LAUNCH_COOPERATIVE(symbol)                                                                    \
+  DRIVER_HOOK(symbol, (CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, \
+                       unsigned bz, unsigned shared, CUstream stream, void** parameters)) {                  \
+    const Call call;                                                                                         \
+    if (call.before() && !passes(function, parameters))                                                      \
+      emit_launch(function, Handle::function, {{gx, gy, gz}, {bx, by, bz}}, {stream}, parameters);           \
+    const auto result = CALL_DRIVER(symbol, (function, gx, gy, gz, bx, by, bz, shared, stream, parameters)); \
+    if (refused(call, result))                                                                               \
+      emit_refused_launch(function, Handle::function, {{gx, gy, gz}, {bx, by, bz}}, {stream}, parameters);   \
+    return result;                                                                                           \
   }
 DRIVER_LAUNCH_COOPERATIVE(cuLaunchCooperativeKernel)
 DRIVER_LAUNCH_COOPERATIVE(cuLaunchCooperativeKernel_ptsz)
@@ -83,7 +86,7 @@ DRIVER_LAUNCH_COOPERATIVE(cuLaunchCooperativeKernel_ptsz)
 #define DRIVER_LAUNCH_EX(symbol)                                                                              \
   DRIVER_HOOK(symbol, (const CUlaunchConfig* config, CUfunction function, void** parameters, void** extra)) { \
     const Call call;                                                                                          \
-    if (call.before() && config)                                                                              \
+    if (call.before() && config && !passes(function, parameters))                                             \
       emit_launch(function, Handle::function, shape(*config), {config->hStream}, parameters, extra);          \
     const auto result = CALL_DRIVER(symbol, (config, function, parameters, extra));                           \
     if (config && refused(call, result))                                                                      \

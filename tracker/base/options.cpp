@@ -137,8 +137,6 @@ std::string options_help() {
 
 namespace {
 
-// Never destroyed: hooks may run after static destructors.
-constinit std::atomic<const Options*> current{nullptr};
 // What these were made of; leaked.
 constinit std::atomic<const std::string*> read_from_environment{nullptr};
 const std::string* present = nullptr;  // once they were set; one thread at a time sets them
@@ -158,16 +156,18 @@ std::string environments() {
 
 }  // namespace
 
-const Options& options() {
-  if (const Options* known = current.load(std::memory_order_acquire)) return *known;
+// Never destroyed: hooks may run after static destructors.
+constinit std::atomic<const Options*> detail::current_options{nullptr};
+
+const Options& detail::first_options() {
   static const Options* const first = [] {
     const std::string* const text = new std::string(environments());
     read_from_environment.store(text);
     return parsed_and_told(*text);
   }();
   const Options* expected = nullptr;
-  current.compare_exchange_strong(expected, first);
-  return *current.load(std::memory_order_acquire);
+  current_options.compare_exchange_strong(expected, first);
+  return *current_options.load(std::memory_order_acquire);
 }
 
 void read_options_anew() {
@@ -175,7 +175,7 @@ void read_options_anew() {
   if (!known || present || *known == environments()) return;
   const std::string* const text = new std::string(environments());
   read_from_environment.store(text);
-  current.store(parsed_and_told(*text));
+  detail::current_options.store(parsed_and_told(*text));
 }
 
 namespace {
@@ -183,7 +183,7 @@ namespace {
 void set_on_top_of(std::string all, std::string_view text) {
   if (!all.empty() && !text.empty()) all += ':';
   present = new std::string(all.append(text));
-  current.store(parsed_and_told(*present));
+  detail::current_options.store(parsed_and_told(*present));
 }
 
 }  // namespace

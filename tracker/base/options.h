@@ -1,6 +1,7 @@
 // DEVTRACE_OPTIONS=key=value:key=value, in the sanitizers' manner.
 #pragma once
 
+#include <atomic>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,8 +40,16 @@ ParsedOptions parse_options(std::string_view text);
 // The table as text, for help=1.
 std::string options_help();
 
+namespace detail {
+extern std::atomic<const Options*> current_options;
+const Options& first_options();
+}  // namespace detail
+
 // The process's options: parsed on first use from the environment; complaints go to stderr then.
-const Options& options();
+inline const Options& options() {
+  const Options* const known = detail::current_options.load(std::memory_order_acquire);
+  return known ? *known : detail::first_options();
+}
 // In a fork's child, before it has other threads: the environment may have changed since its parent read it. Options
 // that were set since stay.
 void read_options_anew();

@@ -26,8 +26,17 @@ struct WordRun {
   int array = -1;  // number in Words::arrays: only some launches use the words; -1: all do
 };
 
+// A word that is an address at every launch.
+struct AddressWord {
+  uint32_t parameter = 0;
+  uint32_t in_parameter = 0;
+};
+
 struct KernelWords {
   std::vector<WordRun> runs;
+  // The same for launches that pass an address for each parameter: most have nothing but words of the first sort.
+  std::vector<AddressWord> addresses;
+  std::vector<WordRun> other_runs;
   std::vector<device::Array> arrays;
   bool code_asked = false;
 };

@@ -19,28 +19,7 @@ struct Entry {
   uint64_t key() const { return function; }
 };
 constinit AddressMap<Entry> entries;
-constinit std::atomic<uint32_t> generation{1};  // of all that is known
 constinit std::atomic<bool> anything_known{false};
-
-// A thread launches few kernels many times, and many threads the same ones: each has a small memory of its own, so that
-// none waits for another.
-constexpr size_t kRemembered = 64;
-struct Remembered {
-  uintptr_t function;
-  const Kernel* kernel;
-};
-// Small, as are all variables of threads here: a process that opens this library late has little room left for them
-// (glibc's static TLS surplus).
-struct Memory {
-  Remembered places[kRemembered];
-  uint32_t generation;  // of everything in it
-};
-thread_local constinit Memory memory{};
-
-// Functions are aligned to 16 bytes, handles come from malloc.
-Remembered& place_of(uintptr_t function) {
-  return memory.places[(function >> 4 ^ function >> 12) % kRemembered];
-}
 
 constexpr size_t kSmall = 64;  // bytes: an array of a few pointers
 
@@ -69,24 +48,35 @@ KernelWords words_by(const std::vector<Parameter>& parameters, const Used& use) 
       found.runs.push_back(run);
     }
   }
+  for (const WordRun& run : found.runs) {
+    if (!run.address || run.array >= 0) {
+      found.other_runs.push_back(run);
+      continue;
+    }
+    for (uint32_t word = 0; word < run.words; ++word)
+      found.addresses.push_back({run.parameter, static_cast<uint32_t>(run.in_parameter + word * sizeof(uint64_t))});
+  }
   return found;
 }
 
 }  // namespace
 
+namespace detail {
+thread_local constinit Memory memory{};
+constinit std::atomic<uint32_t> generation{1};
+}  // namespace detail
+
 const Kernel* known(const void* function) {
+  if (const Kernel* const kernel = remembered(function)) return kernel;
   const auto key = reinterpret_cast<uintptr_t>(function);
-  const uint32_t now = generation.load(std::memory_order_relaxed);
-  Remembered& place = place_of(key);
-  if (memory.generation == now) {
-    if (place.function == key) return place.kernel;
-  } else {
-    memory = {};
-    memory.generation = now;
+  const uint32_t now = detail::generation.load(std::memory_order_relaxed);
+  if (detail::memory.generation != now) {
+    detail::memory = {};
+    detail::memory.generation = now;
   }
   Entry entry;
   if (!entries.get(key, entry)) return nullptr;
-  place = {key, entry.kernel};
+  detail::place_of(key) = {key, entry.kernel};
   return entry.kernel;
 }
 
@@ -132,7 +122,7 @@ void ask_code(const Kernel& kernel, const WordUses& uses) {
 void forget_all() {
   if (!anything_known.exchange(false, std::memory_order_relaxed)) return;
   entries.clear();
-  generation.fetch_add(1, std::memory_order_relaxed);
+  detail::generation.fetch_add(1, std::memory_order_relaxed);
 }
 
 void before_fork() {

@@ -1,6 +1,9 @@
 // Kernels by the handles with which they are launched: what is known of each is asked once and kept.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -8,6 +11,36 @@
 #include "tracker/interface/kernel.h"
 
 namespace devtrace::launch::kernels {
+
+namespace detail {
+// A thread launches few kernels many times, and many threads the same ones: each has a small memory of its own, so that
+// none waits for another. Small, as are all variables of threads here: a process that opens this library late has
+// little room left for them (glibc's static TLS surplus).
+struct Remembered {
+  uintptr_t function;
+  const Kernel* kernel;
+};
+struct Memory {
+  Remembered places[64];
+  uint32_t generation;  // of everything in it
+};
+extern thread_local constinit Memory memory;
+extern std::atomic<uint32_t> generation;  // of all that is known
+
+// Functions are aligned to 16 bytes, handles come from malloc.
+inline Remembered& place_of(uintptr_t function) {
+  return memory.places[(function >> 4 ^ function >> 12) % std::size(memory.places)];
+}
+}  // namespace detail
+
+// Hot. What `remember` was told about this function, if this thread has asked for it before, and no other in its place
+// since.
+inline const Kernel* remembered(const void* function) {
+  const auto key = reinterpret_cast<uintptr_t>(function);
+  const detail::Remembered& place = detail::place_of(key);
+  const bool holds = detail::memory.generation == detail::generation.load(std::memory_order_relaxed);
+  return holds && place.function == key ? place.kernel : nullptr;
+}
 
 // Hot. What `remember` was told about this function; null before.
 const Kernel* known(const void* function);

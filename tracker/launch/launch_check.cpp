@@ -111,27 +111,43 @@ bool may_reach_host(const events::Launch& launch, const KernelWords& words) {
   return false;
 }
 
+// What words lead to.
+struct Owners {
+  using Table = memory::ownership::Table;
+
+  const Table table;
+  Table::Devices devices = Table::kAll;
+  bool host = false;  // perhaps
+
+  [[gnu::always_inline]] void add_address(const void* place) {
+    const uintptr_t word = word_at(static_cast<const char*>(place), 0);
+    const Table::Devices of_word = table.of(word);
+    devices &= of_word;
+    if (of_word == Table::kAll) host |= memory::host_memory::in_range(word);
+  }
+  [[gnu::always_inline]] void add(const WordRun& run, const WordSpan& span) {
+    if (!run.address) {
+      devices &= table.of_all(span.start, span.words);
+      return;
+    }
+    for (uint32_t i = 0; i < span.words; ++i) add_address(span.start + i * sizeof(uintptr_t));
+  }
+  [[gnu::always_inline]] void add(const KernelWords& words, const void* const* parameters) {
+    for (const AddressWord& place : words.addresses)
+      add_address(static_cast<const char*>(parameters[place.parameter]) + place.in_parameter);
+  }
+  bool all_of(Device here) const { return Table::has(devices, here); }
+};
+
 // Hot. Whether something about a launch on `here` may be amiss.
 bool suspicious(const events::Launch& launch, Device here) {
   const KernelWords& words = launch.kernel->words();
-  const memory::ownership::Table table;
-  if (!table) return may_reach_host(launch, words);
-  auto devices = memory::ownership::Table::kAll;
-  bool host = false;
-  for (const WordRun& run : words.runs) {
-    const WordSpan span = taken_part_of(launch, words, run);
-    if (!run.address) {
-      devices &= table.of_all(span.start, span.words);
-      continue;
-    }
-    for (uint32_t i = 0; i < span.words; ++i) {
-      const uintptr_t word = word_at(span.start, i);
-      const auto of_word = table.of(word);
-      devices &= of_word;
-      host |= of_word == memory::ownership::Table::kAll && memory::host_memory::in_range(word);
-    }
-  }
-  return !memory::ownership::Table::has(devices, here) || (host && may_reach_host(launch, words)) ||
+  Owners owners;
+  if (!owners.table) return may_reach_host(launch, words);
+  if (launch.parameters) owners.add(words, launch.parameters);
+  for (const WordRun& run : launch.parameters ? words.other_runs : words.runs)
+    owners.add(run, taken_part_of(launch, words, run));
+  return !owners.all_of(here) || (owners.host && may_reach_host(launch, words)) ||
          (memory::pointer_tables::any() && given_table_of_others(launch, here));
 }
 
@@ -277,6 +293,23 @@ void look_at_all(MisplacedLaunch& misplaced) {
 }
 
 }  // namespace
+
+bool passes(const void* function, const void* const* parameters) {
+  const Kernel* const kernel = kernels::remembered(function);
+  const int device = thread_state::device();
+  if (!kernel || !parameters || device < 0) return false;
+  if (kernel->excused) return true;
+  const KernelWords& words = kernel->words();
+  Owners owners;
+  if (!owners.table || !words.arrays.empty() || memory::pointer_tables::any()) return false;
+  owners.add(words, parameters);
+  for (const WordRun& run : words.other_runs)
+    owners.add(run, {static_cast<const char*>(parameters[run.parameter]) + run.in_parameter, run.words});
+  const Device here = Device::cuda(device);
+  if (!owners.all_of(here) || owners.host) return false;
+  memory::devices_in_use::computes(here);
+  return true;
+}
 
 void check(const events::Launch& launch) {
   if (!launch.kernel || launch.kernel->excused) return;

@@ -109,6 +109,33 @@ class Launches : public testing::Test {
 };
 const Kernel* Launches::kernel = nullptr;
 
+TEST_F(Launches, MostPassInFewWords) {
+  const void* const parameters[] = {&words[0], &words[1], &words[2]};
+  const auto passes = [&] { return launch::passes(&handle, parameters); };
+  thread_state::set_device(0);
+  words[1] = memory_of(0);
+  EXPECT_FALSE(passes());  // this thread has not launched the kernel before
+  ASSERT_EQ(launch::kernels::known(&handle), kernel);
+  EXPECT_TRUE(passes());
+  EXPECT_FALSE(launch::passes(&handle, nullptr));
+  words[1] = memory_of(1);
+  EXPECT_FALSE(passes());
+  words[1] = reinterpret_cast<uintptr_t>(&words);  // of the host
+  EXPECT_FALSE(passes());
+  words[1] = 0;
+  words[3] = memory_of(1);
+  EXPECT_FALSE(passes());
+  words[3] = memory_of(0);
+  EXPECT_TRUE(passes());
+  thread_state::set_device(1);
+  EXPECT_FALSE(passes());
+  thread_state::set_device(-1);
+  EXPECT_FALSE(passes());
+  thread_state::set_device(0);
+  launch::kernels::forget_all();
+  EXPECT_FALSE(passes());
+}
+
 TEST_F(Launches, EveryWordIsLookedAt) {
   for (const bool as_block : {false, true}) {
     for (size_t place = 0; place < 6; ++place) {
