@@ -3,6 +3,7 @@
 
 #include <link.h>
 
+#include <array>
 #include <atomic>
 #include <iterator>
 #include <string_view>
@@ -29,8 +30,13 @@ constexpr const char* name_of(Symbol symbol) {
   return kHookRows[static_cast<int>(symbol)].symbol;
 }
 inline constexpr std::string_view kRuntime = "libcudart.so";
+inline constexpr auto kOfRuntime = [] {
+  std::array<bool, static_cast<size_t>(Symbol::count)> of{};
+  for (size_t i = 0; i < of.size(); ++i) of[i] = kHookRows[i].library == kRuntime;
+  return of;
+}();
 constexpr bool of_runtime(Symbol symbol) {
-  return kHookRows[static_cast<int>(symbol)].library == kRuntime;
+  return kOfRuntime[static_cast<size_t>(symbol)];
 }
 
 // Hot: the function that a hook hands on to, for the call that returns to `caller`; nullptr when the process has none.

@@ -11,18 +11,15 @@ namespace events = devtrace::events;
 
 namespace {
 
-// The CPU's are told below, before it is asked whether there is a profiler.
-void on_block(void* address, int64_t signed_bytes, TorchDevice device) noexcept {
-  if (devtrace::interpose::tracked(device) == devtrace::Device::cpu()) return;
+// The CPU's blocks are told below, before it is asked whether there is a profiler; its totals say nothing.
+void on_report(void* address, int64_t signed_bytes, size_t allocated, size_t reserved, TorchDevice of) noexcept {
+  const devtrace::Device device = devtrace::interpose::tracked(of);
+  if (device == devtrace::Device::cpu()) return;
   if (signed_bytes > 0)
-    events::block_given(address, static_cast<size_t>(signed_bytes), devtrace::interpose::tracked(device));
+    events::block_given(address, static_cast<size_t>(signed_bytes), device);
   else
     events::block_taken(address);
-}
-
-// Of the CPU's allocator they say nothing.
-void on_totals(TorchDevice device, size_t allocated, size_t reserved) noexcept {
-  events::torch_has(devtrace::interpose::tracked(device), allocated, reserved);
+  events::torch_has(device, allocated, reserved);
 }
 
 }  // namespace
@@ -43,8 +40,7 @@ PYTORCH_HOOK(void, cpu_block_freed, (void* self, void* address), _ZN3c1025Profil
 #define MEMORY_HOOK(name, size, symbol)                                                                       \
   PYTORCH_HOOK(void, name, (void* address, int64_t bytes, size allocated, size reserved, TorchDevice device), \
                symbol) {                                                                                      \
-    on_block(address, bytes, device);                                                                         \
-    on_totals(device, static_cast<size_t>(allocated), static_cast<size_t>(reserved));                         \
+    on_report(address, bytes, static_cast<size_t>(allocated), static_cast<size_t>(reserved), device);         \
     ORIGINAL_AS(symbol, name)(address, bytes, allocated, reserved, device);                                   \
   }
 MEMORY_HOOK(report_memory, size_t, _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE)

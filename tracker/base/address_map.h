@@ -82,6 +82,7 @@ class AddressMap {
   }
   static uint64_t key_of(Value* slot) { return word(slot, 0).load(std::memory_order_acquire); }
   static void load(Value* slot, Value& out) {
+#pragma GCC unroll 16  // -O2 alone would make loops of four instructions around each
     for (size_t i = 0; i < kWords; ++i) {
       const uint64_t one = word(slot, i).load(std::memory_order_acquire);
       std::memcpy(reinterpret_cast<char*>(&out) + i * sizeof one, &one, sizeof one);
@@ -95,6 +96,7 @@ class AddressMap {
   static void store(Value* slot, const Value& value) {
     uint64_t words[kWords];
     std::memcpy(words, &value, sizeof value);
+#pragma GCC unroll 16
     for (size_t i = 0; i < kWords; ++i) word(slot, i).store(words[i], std::memory_order_release);
   }
 
@@ -246,7 +248,9 @@ class AddressMap {
     }
   };
 
-  Shard& at(uint64_t key) { return shards_[hash(key) >> (64 - kShardBits)]; }
+  Shard& at(uint64_t key) {
+    return shards_[hash(key) >> (64 - kShardBits)];
+  }
 
   Shard shards_[1 << kShardBits];
 };

@@ -55,14 +55,15 @@ void close_point(Course& course) {
   course.calls.store(0, std::memory_order_relaxed);
 }
 
-void go_on(Course& course, uint64_t tensors, uint64_t reserved) {
+// Whether the point is complete.
+bool go_on(Course& course, uint64_t tensors, uint64_t reserved) {
   const uint32_t calls = course.calls.load(std::memory_order_relaxed) + 1;
   course.calls.store(calls, std::memory_order_relaxed);
   if (tensors >= course.tensors.load(std::memory_order_relaxed))
     course.tensors.store(tensors, std::memory_order_relaxed);
   if (reserved > course.reserved.load(std::memory_order_relaxed))
     course.reserved.store(reserved, std::memory_order_relaxed);
-  if (calls >= course.stride.load(std::memory_order_relaxed)) close_point(course);
+  return calls >= course.stride.load(std::memory_order_relaxed);
 }
 
 void raise_to(uint64_t& peak, uint64_t value) {
@@ -70,6 +71,25 @@ void raise_to(uint64_t& peak, uint64_t value) {
   uint64_t known = most.load(std::memory_order_relaxed);
   while (known < value && !most.compare_exchange_weak(known, value, std::memory_order_relaxed)) {
   }
+}
+
+void new_peak(Device device, size_t tensors, size_t reserved, stacks::StackId stack) {
+  raise_to(memory.devices[device.index].peak, tensors);
+  if (!peaks_lock.try_lock()) return;
+  const std::lock_guard hold(peaks_lock, std::adopt_lock);
+  Peak& peak = peaks[device.index];
+  if (tensors <= peak.tensors) return;
+  peak = {tensors, reserved, now_in_order(false), stack};  // later than any block of this thread's
+  for (size_t use = 1; use < kUses; ++use) peak.uses[use] = used[device.index][use].load(std::memory_order_relaxed);
+  const uint64_t then = looked[device.index].load(std::memory_order_relaxed);
+  if (tensors - then / 128 > then) look_is_due.store(true, std::memory_order_relaxed);
+}
+
+[[gnu::noinline]] void torch_has_more(Device device, size_t tensors, size_t reserved, stacks::StackId stack,
+                                      bool complete) {
+  if (complete) close_point(courses[device.index]);
+  if (tensors > std::atomic_ref(memory.devices[device.index].peak).load(std::memory_order_relaxed))
+    new_peak(device, tensors, reserved, stack);
 }
 
 }  // namespace
@@ -81,17 +101,10 @@ void torch_has(Device device, size_t tensors, size_t reserved, stacks::StackId s
   if (!here) return;
   set(here->tensors, tensors);
   set(here->reserved, reserved);
-  go_on(courses[device.index], tensors, reserved);
-  if (tensors <= std::atomic_ref(here->peak).load(std::memory_order_relaxed)) return;
-  raise_to(here->peak, tensors);
-  if (!peaks_lock.try_lock()) return;
-  const std::lock_guard hold(peaks_lock, std::adopt_lock);
-  Peak& peak = peaks[device.index];
-  if (tensors <= peak.tensors) return;
-  peak = {tensors, reserved, now_in_order(false), stack};  // later than any block of this thread's
-  for (size_t use = 1; use < kUses; ++use) peak.uses[use] = used[device.index][use].load(std::memory_order_relaxed);
-  const uint64_t then = looked[device.index].load(std::memory_order_relaxed);
-  if (tensors - then / 128 > then) look_is_due.store(true, std::memory_order_relaxed);
+  const bool complete = go_on(courses[device.index], tensors, reserved);
+  const bool peak = tensors > std::atomic_ref(here->peak).load(std::memory_order_relaxed);
+  if (complete || peak) [[unlikely]]
+    torch_has_more(device, tensors, reserved, stack, complete);
 }
 
 void begins_as(Device device, Use use, size_t bytes) {

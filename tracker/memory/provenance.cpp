@@ -75,7 +75,7 @@ void existing_is_gone(uintptr_t address) {
   if (any_existing.load(std::memory_order_relaxed) && existing.take(address, block)) use_ends(block);
 }
 
-Kept described(uintptr_t address, size_t bytes, Device device) {
+[[gnu::always_inline]] inline Kept described(uintptr_t address, size_t bytes, Device device) {
   const stacks::StackId stack = stacks::capture();
   const uint64_t time = now_in_order(stacks::is_native(stack));
   return {address, std::min<uint64_t>(bytes, kMostBytes), device.index, 0, 0, 0, stack, thread_state::id(), time};
