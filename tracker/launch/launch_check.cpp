@@ -117,13 +117,13 @@ struct Owners {
 
   const Table table;
   Table::Devices devices = Table::kAll;
-  bool host = false;  // perhaps
+  bool host = false;  // one of the kernel's addresses may lead to memory of the host
 
   [[gnu::always_inline]] void add_address(const void* place) {
     const uintptr_t word = word_at(static_cast<const char*>(place), 0);
     const Table::Devices of_word = table.of(word);
     devices &= of_word;
-    if (of_word == Table::kAll) host |= memory::host_memory::in_range(word);
+    if (of_word == Table::kAll && memory::host_memory::in_range(word)) host |= memory::host_memory::possible(word);
   }
   [[gnu::always_inline]] void add(const WordRun& run, const WordSpan& span) {
     if (!run.address) {
@@ -147,8 +147,7 @@ bool suspicious(const events::Launch& launch, Device here) {
   if (launch.parameters) owners.add(words, launch.parameters);
   for (const WordRun& run : launch.parameters ? words.other_runs : words.runs)
     owners.add(run, taken_part_of(launch, words, run));
-  return !owners.all_of(here) || (owners.host && may_reach_host(launch, words)) ||
-         (memory::pointer_tables::any() && given_table_of_others(launch, here));
+  return !owners.all_of(here) || owners.host || (memory::pointer_tables::any() && given_table_of_others(launch, here));
 }
 
 void learn(const events::Launch& launch) {
@@ -302,10 +301,11 @@ bool passes(const void* function, const void* const* parameters) {
   const KernelWords& words = kernel->words();
   Owners owners;
   if (!owners.table || !words.arrays.empty() || memory::pointer_tables::any()) return false;
+  const Device here = Device::cuda(device);
   owners.add(words, parameters);
+  if (owners.host) return false;  // the rest may be long
   for (const WordRun& run : words.other_runs)
     owners.add(run, {static_cast<const char*>(parameters[run.parameter]) + run.in_parameter, run.words});
-  const Device here = Device::cuda(device);
   if (!owners.all_of(here) || owners.host) return false;
   memory::devices_in_use::computes(here);
   return true;
