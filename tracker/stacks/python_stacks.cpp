@@ -69,9 +69,7 @@ class Remembering {
   Remembering(const Remembering&) = delete;
   Remembering& operator=(const Remembering&) = delete;
 
-  explicit operator bool() const { return memory_ != nullptr; }
-  const LastStack* get() const { return memory_; }
-  LastStack* operator->() const { return memory_; }
+  LastStack* stack() const { return memory_; }  // null: it remembers none
 
  private:
   LastStack* memory_ = nullptr;
@@ -141,6 +139,39 @@ uint32_t frame_id(const Layout& layout, const RawFrame& raw) {
   return stack;
 }
 
+// What capture_python() does of a stack that is not the thread's last one.
+[[gnu::noinline]] StackId capture_another(const PythonReader& reader, uintptr_t thread, uintptr_t top, uint64_t deaths,
+                                          LastStack* last) {
+  const PlainMemory memory;
+  const auto part = [&](uintptr_t frame) -> LastStack::Part {
+    RawFrame raw;
+    uintptr_t previous;
+    const FrameReader<Instruction::pointer, PlainMemory> frames(reader.layout, memory, reader.code_type);
+    switch (frames.read(frame, raw, previous, nullptr)) {
+      case FrameKind::counts:
+        return {LastStack::Part::Kind::counts, StackKey::of(raw)};
+      case FrameKind::left_out:
+        return {LastStack::Part::Kind::left_out, 0};
+      case FrameKind::broken:
+        break;
+    }
+    return {LastStack::Part::Kind::broken, 0};
+  };
+  if (last && last->look(reader.layout, top, deaths, part)) {
+    if (last->depth() == 0) return 0;
+    StackId id = stack_ids.find(StackKey::value(*last));
+    if (id == 0) id = add_stack(reader, thread);
+    last->keep(id);
+    return id;
+  }
+  StackKey key;
+  const WalkEnd end =
+      walk(reader.layout, memory, reader.code_type, thread, [&](const RawFrame& frame) { key.add(frame); });
+  if (key.depth() == 0) return 0;
+  const StackId id = stack_ids.find(key.value(end));
+  return id != 0 ? id : add_stack(reader, thread);
+}
+
 }  // namespace
 
 StackId capture_python() {
@@ -151,38 +182,10 @@ StackId capture_python() {
   if (thread == 0) return 0;
   uintptr_t top = 0;
   top_frame(reader->layout, PlainMemory(), thread, top);
+  const Remembering memory(*reader);
   const uint64_t deaths = code_generations.deaths();
-  if (const Remembering memory(*reader); memory) {
-    if (const StackId same = memory->find(reader->layout, top, deaths)) return same;
-    const PlainMemory plain;
-    const auto part = [&](uintptr_t frame) -> LastStack::Part {
-      RawFrame raw;
-      uintptr_t previous;
-      const FrameReader<Instruction::pointer, PlainMemory> frames(reader->layout, plain, reader->code_type);
-      switch (frames.read(frame, raw, previous, nullptr)) {
-        case FrameKind::counts:
-          return {LastStack::Part::Kind::counts, StackKey::of(raw)};
-        case FrameKind::left_out:
-          return {LastStack::Part::Kind::left_out, 0};
-        case FrameKind::broken:
-          break;
-      }
-      return {LastStack::Part::Kind::broken, 0};
-    };
-    if (memory->look(reader->layout, top, deaths, part)) {
-      if (memory->depth() == 0) return 0;
-      StackId id = stack_ids.find(StackKey::value(*memory.get()));
-      if (id == 0) id = add_stack(*reader, thread);
-      memory->keep(id);
-      return id;
-    }
-  }
-  StackKey key;
-  const WalkEnd end =
-      walk(reader->layout, PlainMemory(), reader->code_type, thread, [&](const RawFrame& frame) { key.add(frame); });
-  if (key.depth() == 0) return 0;
-  const StackId id = stack_ids.find(key.value(end));
-  return id != 0 ? id : add_stack(*reader, thread);
+  const StackId same = memory.stack() ? memory.stack()->find(reader->layout, top, deaths) : 0;
+  return same != 0 ? same : capture_another(*reader, thread, top, deaths, memory.stack());
 }
 
 StackId capture() {
