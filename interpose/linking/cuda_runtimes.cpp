@@ -270,7 +270,7 @@ void* of_reference(const link_map* first, Symbol symbol, int version, const void
 }
 
 // What was found for that caller's object before; null: it has to be looked for. Takes no lock.
-void* known_for_caller(Symbol symbol, int version, const void* caller) {
+[[gnu::noinline]] void* known_for_caller(Symbol symbol, int version, const void* caller) {
   void* const early = found_at_start(symbol, version).load(std::memory_order_relaxed);
   if (early != kNothing) return early;
   const link_map* const object = elf::object_at(caller);
@@ -292,8 +292,7 @@ void* known_function(Symbol symbol, int choice, const void* caller) {
   return known_for_caller(symbol, version, caller);
 }
 
-void* function_of_choice(Symbol symbol, int choice, const void* caller) {
-  if (void* const function = known_function(symbol, choice, caller)) return function;
+[[gnu::noinline]] void* look_for_function(Symbol symbol, int choice, const void* caller) {
   void* function = nullptr;
   const int saved = errno;
   look();
@@ -306,6 +305,11 @@ void* function_of_choice(Symbol symbol, int choice, const void* caller) {
   });
   errno = saved;
   return function;
+}
+
+void* function_of_choice(Symbol symbol, int choice, const void* caller) {
+  void* const function = known_function(symbol, choice, caller);
+  return function ? function : look_for_function(symbol, choice, caller);
 }
 
 }  // namespace
@@ -347,9 +351,9 @@ void notice() {
 }
 
 void* function_for(Symbol symbol, const void* caller) {
-  void* const function = peek_for(symbol, caller);
+  const int choice = devtrace_choice.caller == caller ? devtrace_choice.number : kNone;
   devtrace_choice.caller = nullptr;
-  return function;
+  return function_of_choice(symbol, choice, caller);
 }
 
 void* peek_for(Symbol symbol, const void* caller) {

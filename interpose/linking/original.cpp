@@ -164,9 +164,10 @@ void* original_address(Symbol symbol) {
   return address;
 }
 
-void* find_original(Symbol symbol, const void* caller) {
+// For the first call of a function.
+[[gnu::noinline]] static void* find_only_original(Symbol symbol, const void* caller) {
   if (of_runtime(symbol)) {
-    if (!cuda_runtimes::several()) cuda_runtimes::look();
+    cuda_runtimes::look();
     if (cuda_runtimes::several()) return cuda_runtimes::function_for(symbol, caller);
   }
   void* const address = original_address(symbol);
@@ -178,6 +179,11 @@ void* find_original(Symbol symbol, const void* caller) {
     return cuda_runtimes::function_for(symbol, caller);
   }
   return address;
+}
+
+void* find_original(Symbol symbol, const void* caller) {
+  const bool several = of_runtime(symbol) && cuda_runtimes::several();
+  return several ? cuda_runtimes::function_for(symbol, caller) : find_only_original(symbol, caller);
 }
 
 void forget_originals_of_runtime() {

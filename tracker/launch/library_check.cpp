@@ -24,13 +24,14 @@ template <class Visit>
 void for_each_address(const events::LibraryCall& call, const Visit& visit) {
   for (size_t i = 0; i < call.count; ++i) {
     const uintptr_t argument = number(call.arguments[i]);
-    memory::library_descriptors::Descriptor described;
     if (i >= 64 || !(call.descriptors >> i & 1)) {
       visit(argument, i);
-    } else if (memory::library_descriptors::find(argument, described)) {
-      for (const uint64_t address : described.addresses)
-        if (address) visit(static_cast<uintptr_t>(address), i);
+      continue;
     }
+    memory::library_descriptors::Descriptor described;
+    if (!memory::library_descriptors::find(argument, described)) continue;
+    for (const uint64_t address : described.addresses)
+      if (address) visit(static_cast<uintptr_t>(address), i);
   }
 }
 
