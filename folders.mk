@@ -37,6 +37,8 @@ $(call folder,report/text,common report/record report/phrasing report/log report
 $(call folder,report/placement,common report/record report/text report/traffic)
 # Why a finding happened, and the line that repairs it: one file a rule, those of kernels and copies in rules/cuda.
 $(call folder,report/verdict,common finding report/phrasing,rules rules/cuda)
+# Logs as rows of tables, for Arrow: what a finding, a call site, a process and a device's peak come to.
+$(call folder,report/tables,common finding report/record report/phrasing report/log report/verdict)
 # The HTML report, appended record by record.
 $(call folder,report/html,common report/record report/phrasing report/log report/text report/traffic report/placement)
 # Today's findings against a baseline, and the formats in which that is said.
@@ -152,5 +154,6 @@ $(call folder,attach,common process attach/process)
 $(call folder,cli/live,common report/record report/phrasing report/traffic)
 
 # The command: a file for each subcommand. Below it: which files and settings a program is started with (launch), what `fix` says and
-# leaves (fix), and so on. Records as their readers may see them are in records, who last changed a line in check.
-$(call folder,cli,common attach attach/process finding report/record report/phrasing cli/live report/log report/text report/traffic report/placement report/verdict report/html report/check simulate/settings simulate/static_runtime process fix/trials,launch fix place doctor records check)
+# leaves (fix), and so on. Records as their readers may see them are in records, who last changed a line in check, what Python's own
+# libraries make of logs in tables.
+$(call folder,cli,common attach attach/process finding report/record report/phrasing cli/live report/log report/text report/traffic report/placement report/verdict report/tables report/html report/check simulate/settings simulate/static_runtime process fix/trials,launch fix place doctor records check tables)

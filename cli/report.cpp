@@ -10,6 +10,7 @@
 #include "cli/records/otlp.h"
 #include "cli/records/shown.h"
 #include "cli/subcommand.h"
+#include "cli/tables/tables.h"
 #include "common/format.h"
 #include "common/text.h"
 #include "report/check/outputs.h"
@@ -18,6 +19,7 @@
 #include "report/placement/placement.h"
 #include "report/record/json_access.h"
 #include "report/record/log_reader.h"
+#include "report/tables/completed.h"
 #include "report/text/first_findings.h"
 #include "report/text/markdown.h"
 #include "report/text/process_facts.h"
@@ -115,6 +117,8 @@ const Format& format_named(const std::string& name) {
 
 // The formats of other tools that know of no single process: written of all logs together, however many there are.
 constexpr std::string_view kOfAll = "github";
+// A folder of tables.
+constexpr std::string_view kTables = "parquet";
 
 struct Sink {
   const Format& format;
@@ -276,6 +280,7 @@ int send_records(const ReportOptions& options) {
 
 int write_reports(ReportOptions options, std::vector<std::string>& pages) {
   if (options.format.empty()) options.format = format_of_name(options.output);
+  if (options.format == kTables) return write_tables(options.logs, options.output, options.redact);
   bool unreadable = false, trouble = false;
   const std::vector<fs::path> logs = logs_of(options, unreadable);
   const bool by_default = options.format.empty();
@@ -338,17 +343,20 @@ Action declare_report(CLI::App& app) {
   std::vector<std::string> names;
   for (const Format& each : kFormats) names.push_back(each.name);
   names.emplace_back(kOfAll);
+  names.emplace_back(kTables);
   app.add_option("logs", options->logs, "logs (devtrace-*.jsonl), or folders of them")
       ->type_name("LOG|FOLDER")
       ->required();
-  app.add_option("--format", options->format,
-                 "text, html, json (the records, completed), markdown or github (annotations of a job's lines) [by "
-                 "--output's .txt, .html, .json or .md; else text, "
-                 "and the HTML beside the log, of several logs in devtrace-all.html]")
+  app.add_option(
+         "--format", options->format,
+         "text, html, json (the records, completed), markdown, github (annotations of a job's lines) or "
+         "parquet (tables, of folders with all below them) [by --output's .txt, .html, .json or .md; else text, "
+         "and the HTML beside the log, of several logs in devtrace-all.html]")
       ->type_name("NAME")
       ->check(CLI::IsMember(names));
   app.add_option("-o,--output", options->output,
-                 "write to this file; - is standard output [html: a page beside each log; else standard output]")
+                 "write to this file (of parquet: append to this folder); - is standard output [html: a page beside "
+                 "each log; else standard output]")
       ->type_name("FILE");
   app.add_flag(
       "--redact", options->redact,

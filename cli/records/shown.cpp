@@ -3,27 +3,12 @@
 #include <utility>
 
 #include "common/format.h"
-#include "finding/json.h"
-#include "report/log/fingerprint.h"
+#include "report/tables/completed.h"
 #include "report/traffic/traffic.h"
-#include "report/verdict/verdict.h"
 
 namespace devtrace::cli {
 
 using report::Json;
-
-namespace {
-
-// A finding as this devtrace would write it now: logs of other programs may lack what it derives.
-Json completed(const Json& process, Json finding) {
-  if (report::string(finding, "fingerprint").empty())
-    finding["fingerprint"] = report::fingerprint(report::string(process, "cwd"), finding::read(finding));
-  if (report::object(finding, "cause").empty())
-    finding["cause"] = finding::to_json(report::verdict::cause_of(finding::read(finding)));
-  return finding;
-}
-
-}  // namespace
 
 Json Shown::operator()(Json&& record) {
   const auto kind = report::string(record, "record");
@@ -33,7 +18,7 @@ Json Shown::operator()(Json&& record) {
     return with_tokens(redacted_ ? with_machine(redactor_.process(process_)) : std::move(record));
   }
   // The verdict is found on what was really there.
-  if (kind == "finding") record = completed(process_, std::move(record));
+  if (kind == "finding") record = report::completed(process_, std::move(record));
   if (kind == "traffic" && tokens_ > 0)
     record["a_token"] = report::while_working(record) ? report::integer(record, "bytes").value_or(0) / tokens_ : 0;
   return redacted_ ? redactor_.record(record) : std::move(record);

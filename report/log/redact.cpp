@@ -513,8 +513,8 @@ Json Redactor::record(const Json& record) {
   }
   // Of `memory` and `out_of_memory`.
   take(out, record,
-       {"peak", "reserved", "weights", "gradients", "optimizer", "caches", "activations", "other", "course", "asked",
-        "free", "missing"});
+       {"device", "peak", "reserved", "weights", "gradients", "optimizer", "caches", "activations", "other", "course",
+        "asked", "free", "missing"});
   if (const Json& module = object(record, "module"); !module.empty())
     for (const char* key : {"path", "class", "root"})
       if (const auto name = string(module, key); !name.empty()) out["module"][key] = code(name);

@@ -93,7 +93,7 @@ Json parse(std::string_view line) {
 }  // namespace
 
 LogReading read_log(std::istream& in, const std::string& file, const std::function<void(Json&&)>& record,
-                    const PassOver& pass_over) {
+                    const PassOver& pass_over, const TakeLine& take_line) {
   LogReading reading;
   const auto warn = [&](uint64_t number, std::string_view what) {
     if (reading.warnings.size() < kWarnings) reading.warnings.push_back(fmt::format("{}:{}: {}", file, number, what));
@@ -121,6 +121,10 @@ LogReading read_log(std::istream& in, const std::string& file, const std::functi
         ++reading.records;
         continue;
       }
+    if (take_line && !first && kind == Line::whole && take_line(line)) {
+      ++reading.records;
+      continue;
+    }
     Json value = parse(line);
     if (value.is_discarded()) {
       if (kind == Line::cut && !first) {
@@ -170,9 +174,9 @@ std::ifstream open_file(const std::filesystem::path& file) {
 }
 
 LogReading read_log(const std::filesystem::path& file, const std::function<void(Json&&)>& record,
-                    const PassOver& pass_over) {
+                    const PassOver& pass_over, const TakeLine& take_line) {
   std::ifstream in = open_file(file);
-  return read_log(in, file.string(), record, pass_over);
+  return read_log(in, file.string(), record, pass_over, take_line);
 }
 
 std::vector<std::filesystem::path> logs_at(const std::filesystem::path& path) {

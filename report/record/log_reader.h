@@ -9,6 +9,7 @@
 #include <istream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "report/record/finding_line.h"
@@ -37,13 +38,16 @@ std::ifstream open_file(const std::filesystem::path& file);
 
 // Asked of each finding before it is parsed, where its line begins and ends as ours do. True: its record is not wanted.
 using PassOver = std::function<bool(const FindingLine&)>;
+// Asked of each whole line behind the first one, before it is parsed. True: it has been dealt with. Not to be said of
+// `process` and `end`.
+using TakeLine = std::function<bool(std::string_view line)>;
 
 // Calls `record` for each record, in order. Memory is bounded by the longest line. Throws LogError when this is no
 // devtrace log: empty, not JSON Lines, the first record not `process`, or of a later schema.
 LogReading read_log(std::istream& in, const std::string& file, const std::function<void(Json&&)>& record,
-                    const PassOver& pass_over = {});
+                    const PassOver& pass_over = {}, const TakeLine& take_line = {});
 LogReading read_log(const std::filesystem::path& file, const std::function<void(Json&&)>& record,
-                    const PassOver& pass_over = {});
+                    const PassOver& pass_over = {}, const TakeLine& take_line = {});
 
 // The logs that an argument means: the file itself, or a folder's devtrace-*.jsonl (any *.jsonl when there is none), by
 // name. Throws LogError when there is nothing to read.

@@ -3,7 +3,7 @@
 # Folders whose files are compiled as one: each of their files would spend most of its time on the same headers and templates.
 # What stands in anonymous namespaces there needs a name that no other file of the folder has, and none that hides one of an
 # outer namespace: that is no error. UNITY= compiles file by file.
-UNITY := report/record report/phrasing report/log report/traffic report/text report/placement report/verdict report/check \
+UNITY := report/record report/phrasing report/log report/traffic report/text report/placement report/verdict report/tables report/check \
   tracker/log tracker/placement tracker/evidence cli cli/live fix/record fix/trials simulate/values/torch \
   tests/report tests/fix
 # $(call unity_file,FOLDER,SOURCES): the file that includes them; a new one is made when the folder has another file.

@@ -40,6 +40,7 @@ lint: | setup-python ## includes against folders.mk, words, pages that are made 
 	scripts/check-documents
 	scripts/reference-pages options --check
 	scripts/reference-pages fields --check
+	scripts/reference-pages tables --check
 	scripts/reference-pages python --check
 	scripts/torch-functions --check
 	scripts/device-errors page --check

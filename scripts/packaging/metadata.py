@@ -14,6 +14,7 @@ except ImportError:  # before 3.11
 TOP = Path(__file__).resolve().parents[2]
 SETTINGS = tomllib.loads((TOP / "pyproject.toml").read_text(encoding="utf-8"))
 PROJECT, PUBLIC = SETTINGS["project"], SETTINGS["tool"]["devtrace"]
+EXTRAS = PROJECT.get("optional-dependencies", {})
 
 
 def version() -> str:
@@ -49,6 +50,8 @@ def metadata(licence_files: list[str]) -> str:
         *(("Requires-Dist", f'{each}; extra == "{extra}"') for extra, wanted in extras.items() for each in wanted),
         ("Keywords", ",".join(PROJECT["keywords"])),
         *(("Classifier", each) for each in PROJECT["classifiers"]),
+        *(("Provides-Extra", extra) for extra in EXTRAS),
+        *(("Requires-Dist", f"{each}; extra == '{extra}'") for extra, packages in EXTRAS.items() for each in packages),
         *(("Project-URL", f"{name}, {url}") for name, url in urls.items()),
         ("Description-Content-Type", "text/markdown; charset=UTF-8; variant=GFM"),
     ]

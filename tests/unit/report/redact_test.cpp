@@ -80,6 +80,14 @@ TEST(Redact, OfAKernelItsNumbersStay) {
   EXPECT_EQ(finding["message"], name + " runs on cuda:0 and was given memory of cuda:1");
 }
 
+TEST(Redact, WhichDeviceHadHowMuchMemoryStays) {
+  Redactor redactor;
+  const Json memory = redactor.record({{"record", "memory"}, {"device", "cuda:1"}, {"peak", 12}, {"acme", "acme"}});
+  EXPECT_EQ(memory["device"], "cuda:1");
+  EXPECT_EQ(memory["peak"], 12);
+  EXPECT_FALSE(memory.contains("acme"));
+}
+
 TEST(Redact, OfARefusedLaunchItsStreamStays) {
   Redactor redactor;
   redactor.process(secret_process());
