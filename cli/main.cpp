@@ -48,8 +48,9 @@ constexpr Subcommand kSubcommands[] = {
     {"attach", "the same for a process that is already running", declare_attach},
     {"detach", "leave a process that was attached to", declare_detach},
     {"top", "what a running process has on its devices and moves between them", declare_top},
-    {"report", "turn logs into text, HTML, Markdown or JSON", declare_report},
+    {"report", "turn logs into text, HTML, Markdown, JSON or tables", declare_report},
     {"check", "compare logs with a baseline: fail on what is new", declare_check},
+    {"fleet", "a page of many nights: which fault was seen when", declare_fleet},
     {"kernel", "a Jupyter kernel on simulated devices", declare_kernel},
     {"doctor", "what works here, and what to do where it does not", declare_doctor},
 };

@@ -47,6 +47,7 @@ Action declare_detach(CLI::App& app);
 Action declare_top(CLI::App& app);
 Action declare_report(CLI::App& app);
 Action declare_check(CLI::App& app);
+Action declare_fleet(CLI::App& app);
 Action declare_kernel(CLI::App& app);
 Action declare_doctor(CLI::App& app);
 

@@ -64,6 +64,7 @@ Plan plan(std::vector<LogIdentity> logs, const fs::path& folder) {
       ++out.known;
       continue;
     }
+    if (!is_new) log.outgrown = at->second;
     at->second = log.bytes;
     std::string partition = fmt::format("date={}/host={}", log.date, hive_escaped(log.host));
     if (out.batches.empty() || out.batches.back().partition != partition)

@@ -5,7 +5,7 @@
 namespace devtrace::report::tables {
 namespace {
 
-constexpr std::string_view kNames[] = {"findings", "traffic", "processes", "memory", "operands"};
+constexpr std::string_view kNames[] = {"findings", "traffic", "processes", "memory", "outgrown", "operands"};
 constexpr size_t kCount = std::size(kNames);
 
 using Columns = std::array<std::vector<Column>, kCount>;

@@ -10,8 +10,8 @@
 namespace devtrace::report::tables {
 
 // `operands`: no table of its own, but the type of a column's elements.
-enum class Table { findings, traffic, processes, memory, operands };
-constexpr std::array kTables = {Table::findings, Table::traffic, Table::processes, Table::memory};
+enum class Table { findings, traffic, processes, memory, outgrown, operands };
+constexpr std::array kTables = {Table::findings, Table::traffic, Table::processes, Table::memory, Table::outgrown};
 enum class From { log, process, end, environment, record, place, present, counted };
 
 struct Column {

@@ -83,6 +83,12 @@ class LogReader {
 
   LogRows finish() {
     for (const auto& [pid, of] : processes_) flush(*of);
+    if (log_.outgrown > 0) {
+      Row row;
+      row.add("log", log_fact("id"), "string");
+      row.add("log_bytes", std::to_string(log_.outgrown), "int");
+      write(Table::outgrown, row.fields());
+    }
     processes_.clear();
     return std::move(rows_);
   }
@@ -94,7 +100,7 @@ class LogReader {
     const auto found = pid ? processes_.find(*pid) : processes_.end();
     return found == processes_.end() ? latest_ : found->second.get();
   }
-  std::optional<int64_t> number(std::string_view key) const {
+  std::optional<int64_t> whole_number(std::string_view key) const {
     int64_t value = 0;
     const std::string_view raw = fields_[key];
     const auto [end, fault] = std::from_chars(raw.data(), raw.data() + raw.size(), value);
@@ -151,13 +157,13 @@ class LogReader {
   }
 
   void take(std::string_view kind) {
-    ProcessRows& of = *process_of(number("pid"));
-    const int64_t id = number("id").value_or(--nameless_);
+    ProcessRows& of = *process_of(whole_number("pid"));
+    const int64_t id = whole_number("id").value_or(--nameless_);
     if (kind == "finding") {
-      of.findings[id] = {row_of(Table::findings, of), number("count").value_or(1)};
+      of.findings[id] = {row_of(Table::findings, of), whole_number("count").value_or(1)};
     } else if (kind == "count") {
       if (const auto found = of.findings.find(id); found != of.findings.end())
-        found->second.count = std::max(found->second.count, number("count").value_or(1));
+        found->second.count = std::max(found->second.count, whole_number("count").value_or(1));
     } else if (kind == "traffic") {
       of.traffic[id] = row_of(Table::traffic, of);
     } else if (kind == "memory") {
@@ -187,6 +193,8 @@ class LogReader {
     end.cut(line);
     for (const Column& column : columns_of(Table::processes))
       if (column.from == From::end) row.add(column.name, end[column.path], column.type);
+    const auto started = report::number(of.process, "started"), ended = report::number(of.end, "time");
+    if (started && ended) row.add("seconds", Json(*ended - *started).dump(), "number");
     write(Table::processes, valid_utf8(row.fields()));
   }
 

@@ -15,10 +15,11 @@ namespace devtrace::report::tables {
 // What a log is known by, wherever it lies, and while it grows.
 struct LogIdentity {
   std::filesystem::path path;
-  std::string id;      // 16 hexadecimal digits, of its first line
-  uint64_t bytes = 0;  // its size; what is written later is left to the next time
-  std::string date;    // YYYY-MM-DD, UTC, when its first process began; 1970-01-01: it does not say
-  std::string host;    // … its machine
+  std::string id;         // 16 hexadecimal digits, of its first line
+  uint64_t bytes = 0;     // its size; what is written later is left to the next time
+  std::string date;       // YYYY-MM-DD, UTC, when its first process began; 1970-01-01: it does not say
+  std::string host;       // … its machine
+  uint64_t outgrown = 0;  // what of it was written before; 0: nothing
 };
 
 // Reads the first line alone. `redact`: `host` stands for the machine without naming it, the same as long as the

@@ -61,7 +61,7 @@ install: all ## install under PREFIX
 	cp -a python/. $(DESTDIR)$(PREFIX)/lib/devtrace/python/
 	cd $(DESTDIR)$(PREFIX)/lib/devtrace/python && rm -rf devtrace_pytest-$(VERSION).dist-info && mv devtrace_pytest-0.dist-info devtrace_pytest-$(VERSION).dist-info && \
 	  sed -i 's/^Version: .*/Version: $(VERSION)/' devtrace_pytest-$(VERSION).dist-info/METADATA
-	cp -a recipes/nightly recipes/which-version recipes/github-action recipes/fleet recipes/*.sql recipes/*.yml recipes/*.yaml recipes/*.json recipes/*.sbatch recipes/Containerfile LICENSE $(DESTDIR)$(PREFIX)/share/devtrace/
+	cp -a recipes/nightly recipes/which-version recipes/github-action recipes/fleet recipes/*.sql recipes/tables-*.py recipes/*.yml recipes/*.yaml recipes/*.json recipes/*.sbatch recipes/Containerfile LICENSE $(DESTDIR)$(PREFIX)/share/devtrace/
 	cd $(DESTDIR)$(PREFIX)/share && install -d man/man1 bash-completion/completions zsh/site-functions fish/vendor_completions.d
 	$(BUILD)/devtrace --man > $(DESTDIR)$(PREFIX)/share/man/man1/devtrace.1
 	$(BUILD)/devtrace --completion bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/devtrace

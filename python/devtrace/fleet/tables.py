@@ -18,7 +18,13 @@ try:
 except ImportError as error:
     raise SystemExit(f"devtrace report: --format parquet needs Arrow: pip install 'devtrace[fleet]' ({error}; {sys.executable})") from None
 
-TYPES = {"string": arrow.string(), "int": arrow.int64(), "number": arrow.float64(), "boolean": arrow.bool_(), "time": arrow.timestamp("us")}  # UTC
+TYPES = {
+    "string": arrow.string(),
+    "int": arrow.int64(),
+    "number": arrow.float64(),
+    "boolean": arrow.bool_(),
+    "time": arrow.timestamp("us"),  # UTC
+}
 
 
 class Schema:
@@ -33,7 +39,8 @@ class Schema:
             return TYPES[name]
 
         self.written = arrow.schema([(name, of(type_)) for name, type_ in columns])
-        self.read = arrow.schema([(field.name, arrow.int64() if arrow.types.is_timestamp(field.type) else field.type) for field in self.written])
+        number = arrow.int64()
+        self.read = arrow.schema([(each.name, number if each.type == TYPES["time"] else each.type) for each in self.written])
 
     def table(self, rows: bytes) -> arrow.Table:
         options = arrow_json.ParseOptions(explicit_schema=self.read, unexpected_field_behavior="error")
@@ -56,7 +63,7 @@ class Batch:
     def add(self, table: str, schema: Schema, rows: bytes) -> None:
         if table not in self.open:
             part = self.file(table, f".parquet.{os.getpid()}").with_name(f".{self.name}.{os.getpid()}")
-            self.open[table] = parquet.ParquetWriter(part, schema.written, compression="zstd"), part
+            self.open[table] = parquet.ParquetWriter(part, schema.written, compression="zstd", store_schema=False), part
         self.open[table][0].write_table(schema.table(rows))
 
     def end(self, manifest: str) -> None:
@@ -74,6 +81,17 @@ class Batch:
             part.unlink()
 
 
+def make_empty(top: Path, schemas: dict[str, Schema]) -> None:
+    """A file without rows in each table: engines know its columns before the first finding."""
+    for table, schema in schemas.items():
+        folder = top / table / "date=1970-01-01/host=unknown"
+        if table != "operands" and not (folder / "empty.parquet").exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            part = folder / f".empty.{os.getpid()}"
+            parquet.write_table(schema.written.empty_table(), part, store_schema=False)
+            part.replace(folder / "empty.parquet")
+
+
 def write(stream: BinaryIO, top: Path) -> None:
     schemas: dict[str, Schema] = {}
     batch = None
@@ -82,6 +100,7 @@ def write(stream: BinaryIO, top: Path) -> None:
             head: dict[str, Any] = json.loads(line)
             if "schema" in head:
                 schemas = {name: Schema(columns, head["schema"]) for name, columns in head["schema"].items()}
+                make_empty(top, schemas)
             elif "partition" in head:
                 batch = Batch(top, head["partition"], head["name"])
             elif "rows" in head:

@@ -1,4 +1,4 @@
-"""The recipes of docs/guide/nightly.md, run: three nights of a job, the version that brought a regression, thousands of logs in DuckDB."""
+"""The recipes of docs/guide/nightly.md, run: three nights of a job, the version that brought a regression."""
 
 import importlib.resources
 import json
@@ -8,7 +8,6 @@ import subprocess
 import sys
 import xml.etree.ElementTree as xml
 
-import duckdb
 import jsonschema
 import pytest
 import yaml
@@ -143,45 +142,6 @@ def test_git_finds_the_commit(tmp_path):
     assert "only 'skip'ped commits left to test" in done.stdout + done.stderr, done.stdout + done.stderr
     left = re.findall(r"^[0-9a-f]{40}$", done.stdout, re.MULTILINE)
     assert {git("show", "-s", "--format=%s", commit).strip() for commit in left} == {"number 2", "number 3"}
-
-
-# ---- DuckDB --------------------------------------------------------------------------------------------------------------------------
-
-
-def queries():
-    """Each query of queries.sql by the comment above it."""
-    text = (RECIPES / "queries.sql").read_text()
-    return dict(re.findall(r"^-- (.+)\n((?:(?!-- ).*\n)+?)(?=\n|\Z)", text, re.MULTILINE))
-
-
-@pytest.fixture(scope="module")
-def many_logs(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("many")
-    process, finding, end = [json.loads(line) for line in (TOP / "tests/data/private_gpt.jsonl").read_text().splitlines()]
-    (folder / "logs").mkdir()
-    for rank in range(40):
-        records = [{**process, "pid": rank, "host": f"gpu-{rank % 4}", "environment": {"RANK": str(rank)}}]
-        if rank % 2 == 0:
-            records += [{**finding, "pid": rank}, {"record": "count", "pid": rank, "id": 1, "fingerprint": finding["fingerprint"], "count": 5}]
-        records.append({"record": "traffic", "pid": rank, "id": 1, "from": "cuda:0", "to": "cuda:1", "bytes": 100, "copies": 1,
-                        "python": [{"file": "/x/step.py", "line": 3, "function": "step", "project": True}]})
-        records.append({**records[-1], "bytes": 1000, "copies": 10})
-        if rank != 7:
-            records.append({**end, "pid": rank})
-        (folder / "logs" / f"devtrace-{rank}.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
-    return folder
-
-
-def test_duckdb_answers_over_all_logs(many_logs, monkeypatch):
-    monkeypatch.chdir(many_logs)
-    answers = {}
-    for name, query in queries().items():
-        answers[name] = duckdb.sql(query).fetchall() if query.lstrip().lower().startswith(("select", "with", "from")) else duckdb.sql(query)
-    (faults,) = answers["which faults, by how many processes, how often"]
-    assert faults[0] == "5a5d275d57563f0e" and faults[-2:] == (20, 100)
-    (site,) = answers["what moves between devices, by call site"]
-    assert site[-2:] == (40 * 1000, 400)
-    assert answers["processes that did not end"] == [("gpu-3", 7)]
 
 
 # ---- snippets ------------------------------------------------------------------------------------------------------------------------

@@ -177,6 +177,7 @@ TEST_F(Tables, WhatTheManifestsNameIsNotWrittenAgain) {
   const Plan grown = plan({identify(log("b.jsonl", kProcess + kFinding), false)}, folder_ / "db");
   ASSERT_THAT(grown.batches, SizeIs(1));
   EXPECT_NE(grown.batches[0].name, first.batches[0].name);
+  EXPECT_EQ(grown.batches[0].logs[0].outgrown, one.bytes);
 }
 
 }  // namespace
