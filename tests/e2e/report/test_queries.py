@@ -98,11 +98,13 @@ def test_duckdb_says_what_the_logs_say(fleet, answers):
 def recipe(python, name, *words, **env):
     """Its lines."""
     env = {**os.environ, "RAY_DISABLE_IMPORT_WARNING": "1", "SPARK_LOCAL_IP": "127.0.0.1", **env}
-    done = subprocess.run([python, TOP / "recipes" / name, *map(str, words)], env=env, capture_output=True, text=True, timeout=280)
+    done = subprocess.run([python, TOP / "recipes" / name, *map(str, words)], env=env, capture_output=True, text=True, timeout=580)
     assert done.returncode == 0, done.stderr[-4000:]
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
 
+@pytest.mark.slow  # a minute: its workers import what they need one after the other
+@pytest.mark.timeout(600)
 @pytest.mark.skipif(not PANDAS, reason="Ray Data wants pandas: scripts/get/engines")
 def test_ray_data_says_the_same(fleet, answers):
     said = recipe(PANDAS, "tables-ray.py", fleet[0])
@@ -127,6 +129,7 @@ def canonical(rows):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 @pytest.mark.skipif(not ENGINES.exists(), reason="no Spark: scripts/get/engines brings it, and needs Java 17 or newer")
 def test_spark_says_the_same(fleet, answers):
     """The same SQL on a cluster of two workers on this machine."""
