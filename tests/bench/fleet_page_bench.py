@@ -1,6 +1,6 @@
 """How long the page of a fleet takes to be made and to be opened: python tests/bench/fleet_page_bench.py [NIGHTSxFAULTS…]
 
-Made by `devtrace fleet` of a folder of tables, and of a DuckDB database; opened in real headless Chromium from disk, from the beginning of
+Made by `devtrace fleet` of a folder of tables, and of a DuckDB database. Opened in real headless Chromium from disk: from the beginning of
 the navigation to the frame behind the drawn picture. Median and span of nine openings."""
 
 import os

@@ -9,7 +9,6 @@ import argparse
 import datetime
 import json
 import random
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,29 +22,27 @@ def fleet_logs(logs: int, like: Path = SAMPLE, nights: int = 30, hosts: int = 32
     """Name and text of each. A third of the processes meet no fault. A fault begins on one night and ends on another, and every fifth
     is seen on some nights only."""
     draw = random.Random(seed)
-    lines = like.read_text(encoding="utf-8").splitlines()
-    process = json.loads(lines[0])
-    started = process["started"]
+    records = [json.loads(line) for line in like.read_text(encoding="utf-8").splitlines()]
+    process, end = records[0], records[-1] if records[-1]["record"] == "end" else None
     lives = [sorted(draw.sample(range(nights), 2)) if nights > 1 else [0, 0] for _ in range(faults)]
-    quiet = [re.sub(r'"pid":\d+', '"pid":@PID@', line) for line in lines[1:]]
-    finding = next(line for line in quiet if line.startswith(('{"record":"finding"', '{"record": "finding"')))
-    finding = re.sub(r'"fingerprint": ?"[0-9a-f]{16}"', '"fingerprint":"@FAULT@"', finding)
-    rest = "".join(line + "\n" for line in quiet if '"finding"' not in line[:24])
+    dumped = lambda record: json.dumps({**record, "pid": -1}, separators=(",", ":")).replace('"pid":-1', '"pid":@PID@') + "\n"
+    marked = {"host": "@HOST@", "boot": "@HOST@", "started": "@STARTED@", "torch": "@TORCH@", "environment": {"RANK": "@RANK@", "WORLD_SIZE": "8", "SLURM_JOB_ID": "@JOB@"}}
+    first_line = dumped({**process, **marked}).replace('"@STARTED@"', "@STARTED@")
+    finding = dumped({**next(each for each in records if each["record"] == "finding"), "fingerprint": "@FAULT@"})
+    rest = "".join(dumped(each) for each in records[1:] if each["record"] not in ("finding", "end"))
+    last_line = dumped({**end, "time": "@ENDED@"}).replace('"@ENDED@"', "@ENDED@") if end else ""
+    took = end["time"] - process["started"] if end else 0
+    begin = datetime.datetime.combine(FIRST_NIGHT, datetime.time(2), datetime.UTC).timestamp()
     for number in range(logs):
         night = number * nights // logs
-        host = number % hosts
-        begun = (datetime.datetime.combine(FIRST_NIGHT, datetime.time(2), datetime.UTC).timestamp()) + night * DAY + number % 3000
-        one = {**process, "pid": 1000 + number, "host": f"gpu-{host:02}", "boot": f"boot-{host}", "started": begun, "torch": VERSIONS[night * len(VERSIONS) // nights],
-               "environment": {"RANK": str(number % 8), "WORLD_SIZE": "8", "SLURM_JOB_ID": str(number // 8)}}
+        begun = begin + night * DAY + number % 3000
         fault = draw.randrange(faults)
         first, last = lives[fault]
-        seen = first <= night <= last and (fault % 5 or night % 2 == first % 2)
-        body = (finding.replace("@FAULT@", f"{fault:016x}") + "\n" if seen and number % 3 else "") + rest
-        body = body.replace("@PID@", str(1000 + number))
-        if "time" in json.loads(lines[-1]):
-            end = json.loads(lines[-1])
-            body = body[: body.rindex("{")] + json.dumps({**end, "pid": 1000 + number, "time": begun + end["time"] - started + number % 7}, separators=(",", ":")) + "\n"
-        yield f"devtrace-{number}.jsonl", (json.dumps(one, separators=(",", ":")) + "\n" + body).encode()
+        met = number % 3 and first <= night <= last and (fault % 5 or night % 2 == first % 2)
+        head = first_line.replace("@HOST@", f"gpu-{number % hosts:02}").replace("@STARTED@", repr(begun)).replace("@TORCH@", VERSIONS[night * len(VERSIONS) // nights])
+        text = head.replace("@RANK@", str(number % 8)).replace("@JOB@", str(number // 8)) + (finding.replace("@FAULT@", f"{fault:016x}") if met else "") + rest
+        text += last_line.replace("@ENDED@", repr(begun + took + number % 7))
+        yield f"devtrace-{number}.jsonl", text.replace("@PID@", str(1000 + number)).encode()
 
 
 def write(folder: Path, logs: int, **how: object) -> int:

@@ -25,6 +25,8 @@ TYPES = {
     "boolean": arrow.bool_(),
     "time": arrow.timestamp("us"),  # UTC
 }
+# Bytes of rows: to set zstd up for forty columns takes longer than to write so few.
+SMALL = 1 << 18
 
 
 class Schema:
@@ -63,7 +65,8 @@ class Batch:
     def add(self, table: str, schema: Schema, rows: bytes) -> None:
         if table not in self.open:
             part = self.file(table, f".parquet.{os.getpid()}").with_name(f".{self.name}.{os.getpid()}")
-            self.open[table] = parquet.ParquetWriter(part, schema.written, compression="zstd", store_schema=False), part
+            codec = "zstd" if len(rows) > SMALL else "snappy"
+            self.open[table] = parquet.ParquetWriter(part, schema.written, compression=codec, store_schema=False), part
         self.open[table][0].write_table(schema.table(rows))
 
     def end(self, manifest: str) -> None:

@@ -1,4 +1,4 @@
-"""The dashboards of recipes/fleet: what they ask is asked of DuckDB; Grafana's own models read the file where scripts/get/engines has brought
+"""The dashboards of recipes/fleet: what they ask is asked of DuckDB. Grafana's own models read the file where scripts/get/engines has brought
 them, and Superset imports its bundle where the environment of $DEVTRACE_SUPERSET has it."""
 
 import json
@@ -114,7 +114,9 @@ def test_superset_imports_the_bundle(database, tmp_path):
     with zipfile.ZipFile(tmp_path / "fleet.zip", "w") as archive:
         for file in sorted(SUPERSET.rglob("*.yaml")):
             archive.write(file, Path("fleet") / file.relative_to(SUPERSET))
-    (tmp_path / "superset_config.py").write_text("SECRET_KEY = 'of a test'\nPREVENT_UNSAFE_DB_CONNECTIONS = False\n")
+    simple = '{"CACHE_TYPE": "SimpleCache"}'
+    settings = ("SECRET_KEY = 'of a test'", "PREVENT_UNSAFE_DB_CONNECTIONS = False", f"FILTER_STATE_CACHE_CONFIG = EXPLORE_FORM_DATA_CACHE_CONFIG = {simple}")
+    (tmp_path / "superset_config.py").write_text("\n".join(settings))
     env = {**os.environ, "SUPERSET_CONFIG_PATH": str(tmp_path / "superset_config.py"), "SUPERSET_HOME": str(tmp_path / "home"), "FLASK_APP": "superset"}
     command = SERVER.with_name("superset")
     run = lambda *words: subprocess.run(words, env=env, cwd=database.parent, capture_output=True, text=True, timeout=500)
