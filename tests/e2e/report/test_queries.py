@@ -103,7 +103,7 @@ def recipe(python, name, *words, **env):
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
 
-@pytest.mark.slow  # a minute: its workers import what they need one after the other
+@pytest.mark.slow  # two minutes: its workers import what they need one after the other
 @pytest.mark.timeout(600)
 @pytest.mark.skipif(not PANDAS, reason="Ray Data wants pandas: scripts/get/engines")
 def test_ray_data_says_the_same(fleet, answers):
