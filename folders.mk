@@ -156,4 +156,4 @@ $(call folder,cli/live,common report/record report/phrasing report/traffic)
 # The command: a file for each subcommand. Below it: which files and settings a program is started with (launch), what `fix` says and
 # leaves (fix), and so on. Records as their readers may see them are in records, who last changed a line in check, what Python's own
 # libraries make of logs in tables.
-$(call folder,cli,common attach attach/process finding report/record report/phrasing cli/live report/log report/text report/traffic report/placement report/verdict report/tables report/html report/check simulate/settings simulate/static_runtime process fix/trials,launch fix place doctor records check tables)
+$(call folder,cli,common attach attach/process finding report/record report/phrasing cli/live report/log report/text report/traffic report/placement report/tables report/html report/check simulate/settings simulate/static_runtime process fix/trials,launch fix place doctor records check tables)
