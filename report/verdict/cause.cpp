@@ -98,6 +98,18 @@ static bool is_by_number(std::string_view name) {
          std::isdigit(static_cast<unsigned char>(name[bracket + 1]));
 }
 
+// What a line further up in that frame's function knows for the target's device, and is no element by its number.
+static std::string_view passed_beside(const Evidence& evidence, size_t frame, const Operand& target) {
+  for (const Operand& operand : evidence.operands)
+    for (const finding::Step& step : operand.lineage) {
+      const std::string_view words = expression_of(step, target.device);
+      const Frame& here = evidence.stack[frame];
+      if (step.line.same_function(here) && step.line.line < here.line && !words.empty() && !is_by_number(words))
+        return words;
+    }
+  return {};
+}
+
 // In words that mean the target itself, or where its model is.
 static std::string device_of_target(const Evidence& evidence, size_t frame, const Operand& target) {
   const std::string_view own_name = target.name_in(frame);
@@ -122,7 +134,11 @@ static std::string device_of_target(const Evidence& evidence, size_t frame, cons
   // Of a list that another element is to be moved of, the number may be none's in another round.
   if (const auto other = source_of_element(evidence, frame, target)) return fmt::format("{}.device", *other);
   if (is_reference(own_name)) {
-    const std::string_view words = is_by_number(own_name) ? expression_of(evidence, frame, target.device) : "";
+    std::string_view words = is_by_number(own_name) ? expression_of(evidence, frame, target.device) : "";
+    // Another round's list may have fewer elements.
+    if (const auto others = passed_beside(evidence, frame, target);
+        !others.empty() && is_by_number(words) && words.find("[0]") == words.npos)
+      words = others;
     return words.empty() ? fmt::format("{}.device", own_name) : std::string(words);
   }
   if (is_call(own_name) || (own_name.empty() && frame == 0)) {
