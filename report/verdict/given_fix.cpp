@@ -1,6 +1,7 @@
 // What a model is given from elsewhere, moved in the line that calls it or where it was put.
 #include <algorithm>
 
+#include "common/format.h"
 #include "report/verdict/cause.h"
 #include "report/verdict/device_edits.h"
 #include "report/verdict/source_line.h"
@@ -21,9 +22,14 @@ static std::optional<Fix> move_elsewhere(const Evidence& evidence, size_t frame,
   const bool anonymous =
       moved->function.starts_with("<") && moved->function != "<module>";  // <dictcomp> before 3.11 tells no owner
   if (!same_function && !anonymous) return std::nullopt;
+  // `self.model.device`, which a model of transformers has, says it better than its first parameter.
+  constexpr std::string_view kDevice = ".device";
+  const std::string first = fmt::format("next({}.parameters()).device",
+                                        device.substr(0, device.size() - std::min(device.size(), kDevice.size())));
   for (const finding::Step& step : input.lineage)
     if (const auto words = expression_of(step, wanted); step.what == "moved" && same_function && !words.empty())
-      if (auto line = redirect_move(moved->source, words)) return repair_of(*moved, std::move(*line));
+      if (auto line = redirect_move(moved->source, words == first ? std::string_view(device) : words))
+        return repair_of(*moved, std::move(*line));
   if (!device.starts_with("self.") && !device.starts_with("next(self.") && !device.starts_with("\""))
     return std::nullopt;
   auto line = redirect_move(moved->source, device);

@@ -35,6 +35,7 @@ def test_what_lies_in_it(bundle):
     assert sum(path.stat().st_size for path in bundle.rglob("*") if path.is_file() and "simulate" not in path.parts) < 15e6
 
 
+@pytest.mark.slow
 def test_its_steps(bundle, tmp_path):
     done, results, page = run(bundle, tmp_path / "results", "--steps", "packages,machine,tests,costs", "--tests", "pointer_of_mallocs and preloaded")
     steps = results["steps"]

@@ -39,9 +39,7 @@ SYSTEMS = [
     System(
         "Petals", "petals", "server.py", "aten::cat", {"cpu": "past_key_value[0]", "cuda:0": "key_states"},
         ("block.py", "key_states = torch.cat([past_key_value[0], key_states], dim=2)"), "cached-state-elsewhere",
-        "block.py", [
-            "past_key_value = tuple(value.to(key_states.device) for value in past_key_value)\nkey_states = torch.cat([past_key_value[0], key_states], dim=2)",
-        ],
+        "memory_cache_v2_3.py", ["self.buffers[handle] = torch.zeros(shape, device=self.device)"],  # as the older version has it
     ),
     System(
         "LLMs-from-scratch", "llms_from_scratch", "sample_text.py", "aten::index_select", {"cpu": "in_idx", "cuda:0": "tok_emb.weight"},

@@ -58,6 +58,7 @@ def test_in_a_kernel(tmp_path, name):
         it.end()
 
 
+@pytest.mark.slow
 def test_in_jupyterlab(browser, tmp_path):  # noqa: F811
     kernel_spec(tmp_path, WITHOUT_DEVTRACE)
     with jupyterlab(tmp_path, {name: cells_of(name) for name in EXPECTED}, "tested", environment(None, PACKAGE)) as addresses:

@@ -101,6 +101,7 @@ def test_the_gate_counts_all_of_them(tmp_path):
     assert done.stdout.count(f"{MANY // 5} times") == 4 and f"{MANY // 5 + 6} times" in done.stdout
 
 
+@pytest.mark.slow
 def test_the_gate_knows_each_of_very_many(tmp_path):
     several = 25_000  # more than it parses
     log = long_log(tmp_path / "devtrace-1.jsonl", several, findings=several)

@@ -404,7 +404,7 @@ Rows(["cuda:0", "cuda:1"])(torch.ones(2, 6))
 # confidence: low
 # repairs: line
 # says: which lie where it was computed each time
-# fix: return torch.stack([value.to(outs[1].device) for value in outs]).mean(0)
+# fix: return torch.stack([value.to(place) for value in outs]).mean(0)
 class Ensemble:
     def __init__(self, members):
         self.members = members
