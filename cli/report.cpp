@@ -6,8 +6,8 @@
 #include <set>
 
 #include "cli/browser.h"
+#include "cli/launch/python_module.h"
 #include "cli/output.h"
-#include "cli/records/otlp.h"
 #include "cli/records/shown.h"
 #include "cli/subcommand.h"
 #include "cli/tables/tables.h"
@@ -259,7 +259,12 @@ std::vector<fs::path> logs_of(const ReportOptions& options, bool& unreadable) {
 int send_records(const ReportOptions& options) {
   bool unreadable = false, trouble = false;
   const std::vector<fs::path> logs = logs_of(options, unreadable);
-  OtlpSender sender(options.otlp, options.otlp_spool);
+  if (!options.otlp.starts_with("http://") && !options.otlp.starts_with("https://"))
+    throw Failure(kBadUsage, fmt::format("--otlp: '{}' is no address of OTLP over HTTP, like http://collector:4318",
+                                         options.otlp));
+  std::vector<std::string> words = {options.otlp};
+  if (!options.otlp_spool.empty()) words.push_back(fs::absolute(options.otlp_spool).string());
+  PythonModule sender("otlp", words);  // OpenTelemetry's official SDK is Python's
   Output output(sender.input());
   Shown shown(options.redact);
   std::set<fs::path> seen;  // the same log twice would be two processes
@@ -274,7 +279,7 @@ int send_records(const ReportOptions& options) {
     }
   }
   output.finish();
-  const int sent = sender.finish();
+  const int sent = sender.finish() == 0 ? 0 : kBadUsage;
   return unreadable ? kBadUsage : sent;
 }
 

@@ -1,8 +1,8 @@
 // devtrace fleet: a page of many nights, out of the tables that `devtrace report --format parquet` writes.
 #include <memory>
 
+#include "cli/launch/python_module.h"
 #include "cli/subcommand.h"
-#include "cli/tables/python_module.h"
 
 namespace devtrace::cli {
 namespace {

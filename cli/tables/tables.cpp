@@ -3,8 +3,8 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "cli/launch/python_module.h"
 #include "cli/subcommand.h"
-#include "cli/tables/python_module.h"
 #include "common/format.h"
 #include "common/text.h"
 #include "common/version.h"

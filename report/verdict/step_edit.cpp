@@ -111,6 +111,14 @@ std::optional<std::string> edit_of_unpacked(std::string_view source, const Opera
   return replace_value(source, fmt::format("(value.to({}) for value in {})", device, value_in(source)));
 }
 
+// `batch` of a class that typing.NamedTuple or collections.namedtuple has made: no list may take its place.
+bool is_named_tuple(const Operand& it, std::string_view container) {
+  return std::any_of(it.held_by.begin(), it.held_by.end(), [&](const finding::Chain& chain) {
+    return !chain.holders.empty() && chain.holders.back().name == container && chain.holders.back().kind == "tuple" &&
+           chain.holders.back().type != "tuple";
+  });
+}
+
 // Does the statement give the operand itself its name?
 bool is_named_in(const Operand& it, std::string_view source) {
   const auto target = assigned_name(source);
@@ -157,6 +165,8 @@ std::optional<std::string> edit_of_value(const Evidence& evidence, const Step& s
     const bool one_step = !it.is_state() && !container.empty() && each.name.find(']') + 1 == each.name.size();
     if (!one_step) continue;
     if (container == container_of(written)) return move_value(source, device);
+    if (container == *target && is_named_tuple(it, container))
+      return fmt::format("{0}\n{1} = {1}._make(value.to({2}) for value in {1})", dedented(source), container, device);
     if (container == *target && !called_in_value(source).empty())
       return replace_value(source, moved_container(it, container, subscript, value_in(source), std::string(device)));
   }

@@ -702,3 +702,24 @@ class Inner(nn.Module):
         return squared(self.scale.cpu() * x.cpu())
 model = nn.Sequential(nn.Linear(3, 2), Inner(), nn.Linear(2, 1)).to("cuda:0")
 model(torch.ones(4, 3, device="cuda:0"))
+
+# === a tuple with names that an object gives
+# category: input-not-moved
+# confidence: high
+# repairs: cause
+# fix: batch = memory.sample()
+# fix: batch = batch._make(value.to(device) for value in batch)
+from typing import NamedTuple
+class Batch(NamedTuple):
+    states: torch.Tensor
+    actions: torch.Tensor
+class Memory:
+    def __init__(self):
+        self.rows = [Batch(torch.ones(3), torch.tensor(1)) for _ in range(2)]
+    def sample(self):
+        return Batch(*(torch.stack(column) for column in zip(*self.rows)))
+def learn(net, memory, device):
+    batch = memory.sample()
+    values = net(batch.states).gather(1, batch.actions[:, None])
+    return values.sum()
+learn(nn.Linear(3, 2).to("cuda:0"), Memory(), torch.device("cuda:0"))

@@ -1,4 +1,4 @@
-#include "cli/tables/python_module.h"
+#include "cli/launch/python_module.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -50,7 +50,8 @@ PythonModule::PythonModule(const std::string& module, const std::vector<std::str
   } catch (const process::CannotStart& error) {
     ::close(ends[0]);
     ::close(ends[1]);
-    throw Failure(kBadUsage, fmt::format("needs a Python with pip install 'devtrace[fleet]': {}", error.what()));
+    throw Failure(kBadUsage, fmt::format("needs a Python with pip install 'devtrace[{}]': {}",
+                                         module.substr(0, module.find('.')), error.what()));
   }
   ::close(ends[0]);
   input_ = ends[1];
@@ -67,6 +68,10 @@ void PythonModule::write(std::string_view bytes) {
     if (written < 0) throw Failure(kBadUsage, "nothing more was written");
     bytes.remove_prefix(static_cast<size_t>(written));
   }
+}
+
+std::string PythonModule::input() const {
+  return fmt::format("/proc/self/fd/{}", input_);
 }
 
 int PythonModule::finish() {

@@ -20,6 +20,8 @@ class PythonModule {
 
   // Throws Failure, without words of its own, where the module has ended.
   void write(std::string_view bytes);
+  // … or into this file.
+  std::string input() const;
   // Its exit status, when it has read all.
   int finish();
 
