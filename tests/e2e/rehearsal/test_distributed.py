@@ -2,6 +2,7 @@
 
 import pytest
 from conftest import TOP
+from nightly import first
 
 PROGRAMS = TOP / "tests" / "workloads" / "distributed"
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}
