@@ -44,6 +44,13 @@ inline std::string_view trimmed(std::string_view text) {
   return text;
 }
 
+// Of a file of a package that is installed: the path from the package on. Empty for another file.
+inline std::string_view within_packages(std::string_view file) {
+  for (const std::string_view folder : {"/site-packages/", "/dist-packages/"})
+    if (const size_t at = file.rfind(folder); at != file.npos) return file.substr(at + folder.size());
+  return {};
+}
+
 // How many characters of white space a line begins with.
 inline size_t indentation(std::string_view line) {
   return std::min(line.find_first_not_of(" \t"), line.size());

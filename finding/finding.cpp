@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/format.h"
+#include "common/text.h"
 #include "report/phrasing/phrasing.h"
 #include "report/phrasing/system_libraries.h"
 
@@ -69,7 +70,7 @@ Operand::Hidden Operand::hidden() const {
       if (registered_by(holder)) break;
       // A library's way from a module to who works with it, as lightning's trainer: what that has is no part of it.
       const bool object = index + 1 < chain.holders.size() && chain.holders[index + 1].kind == "object";
-      if (object && holder.bound.file.find("/site-packages/") != std::string::npos) break;
+      if (object && !within_packages(holder.bound.file).empty()) break;
       // A list of parameters beside the modules that have them, as DistributedDataParallel's: it moves with those.
       if (!chain.holders.back().is_module() && registered_at_last) break;
       return {&chain, index};

@@ -1,7 +1,6 @@
 #include "cli/doctor/checks.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>

@@ -44,7 +44,7 @@ PythonModule::PythonModule(const std::string& module, const std::vector<std::str
   }
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) throw Failure(kBadUsage, fmt::format("no pipe: {}", std::strerror(errno)));
-  ::signal(SIGPIPE, SIG_IGN);  // a module that ends early is told by what it said
+  pipe_handler_ = ::signal(SIGPIPE, SIG_IGN);  // a module that ends early is told by what it said
   try {
     process_ = process::start(program, [&] { return ::dup2(ends[0], STDIN_FILENO) >= 0; });
   } catch (const process::CannotStart& error) {
@@ -80,6 +80,7 @@ int PythonModule::finish() {
   while (::waitpid(process_, &status, 0) < 0 && errno == EINTR) {
   }
   process_ = -1;
+  ::signal(SIGPIPE, pipe_handler_);
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 

@@ -28,6 +28,7 @@ class PythonModule {
  private:
   pid_t process_ = -1;
   int input_ = -1;
+  void (*pipe_handler_)(int) = nullptr;  // of SIGPIPE, before
 };
 
 }  // namespace devtrace::cli

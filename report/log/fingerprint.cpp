@@ -15,24 +15,17 @@
 #include "report/log/fingerprint.h"
 
 #include <cstdint>
-#include <cstdio>
 #include <vector>
+
+#include "common/text.h"
+#include "report/log/fnv1a.h"
 
 namespace devtrace::report {
 namespace {
 
-class Hash {
- public:
-  void field(std::string_view bytes) {
-    for (const char c : bytes) byte(c);
-    byte('\x1F');
-  }
-  void byte(char c) { state_ = (state_ ^ static_cast<unsigned char>(c)) * 0x100000001B3u; }
-  uint64_t value() const { return state_; }
-
- private:
-  uint64_t state_ = 0xCBF29CE484222325u;
-};
+void add_field(Fnv1a& hash, std::string_view bytes) {
+  hash.add(bytes).add("\x1F");
+}
 
 std::string_view below(std::string_view file, std::string_view folder) {
   while (folder.size() > 1 && folder.back() == '/') folder.remove_suffix(1);
@@ -48,9 +41,7 @@ std::string_view from_working_directory(std::string_view file, std::string_view 
 }
 
 std::string_view within_installation(std::string_view file) {
-  for (const std::string_view folder : {"/site-packages/", "/dist-packages/"}) {
-    if (const size_t at = file.rfind(folder); at != file.npos) return file.substr(at + folder.size());
-  }
+  if (const std::string_view rest = within_packages(file); !rest.empty()) return rest;
   constexpr std::string_view kLibrary = "/lib/python3.";
   if (const size_t at = file.rfind(kLibrary); at != file.npos) {
     if (const size_t slash = file.find('/', at + kLibrary.size()); slash != file.npos) return file.substr(slash + 1);
@@ -58,21 +49,21 @@ std::string_view within_installation(std::string_view file) {
   return file;
 }
 
-void hash_devices(Hash& hash, const std::vector<std::string>& devices) {
+void hash_devices(Fnv1a& hash, const std::vector<std::string>& devices) {
   std::vector<std::string_view> seen;
   for (const std::string& name : devices) {
     if (!name.starts_with("cuda:")) {
-      hash.field(name);
+      add_field(hash, name);
       continue;
     }
     size_t index = 0;
     while (index < seen.size() && seen[index] != name) ++index;
     if (index == seen.size()) seen.push_back(name);
-    hash.field("cuda:" + std::to_string(index));
+    add_field(hash, "cuda:" + std::to_string(index));
   }
 }
 
-void hash_frames(Hash& hash, const finding::Stack& frames, std::string_view cwd) {
+void hash_frames(Fnv1a& hash, const finding::Stack& frames, std::string_view cwd) {
   const bool any_project = finding::innermost_project(frames).has_value();
   std::string_view last_file, last_function;
   for (const finding::Frame& frame : frames) {
@@ -80,20 +71,20 @@ void hash_frames(Hash& hash, const finding::Stack& frames, std::string_view cwd)
     const std::string_view file =
         any_project ? from_working_directory(frame.file, cwd) : within_installation(frame.file);
     if (file == last_file && frame.function == last_function) continue;
-    hash.field(file);
-    hash.field(frame.function);
+    add_field(hash, file);
+    add_field(hash, frame.function);
     last_file = file;
     last_function = frame.function;
   }
 }
 
-void hash_native_frames(Hash& hash, const finding::Stack& frames) {
+void hash_native_frames(Fnv1a& hash, const finding::Stack& frames) {
   std::string_view last;
   for (const finding::Frame& frame : frames) {
     if (!frame.project || frame.inlined) continue;
     if (!last.empty() && frame.function == last) continue;
-    hash.field(std::string_view(frame.module).substr(frame.module.rfind('/') + 1));
-    hash.field(frame.function);
+    add_field(hash, std::string_view(frame.module).substr(frame.module.rfind('/') + 1));
+    add_field(hash, frame.function);
     last = frame.function;
   }
 }
@@ -101,17 +92,15 @@ void hash_native_frames(Hash& hash, const finding::Stack& frames) {
 }  // namespace
 
 std::string fingerprint(std::string_view cwd, const finding::Finding& finding) noexcept try {
-  Hash hash;
-  hash.field("devtrace/1");
-  for (const std::string* text : {&finding.kind, &finding.operation, &finding.argument}) hash.field(*text);
+  Fnv1a hash;
+  add_field(hash, "devtrace/1");
+  for (const std::string* text : {&finding.kind, &finding.operation, &finding.argument}) add_field(hash, *text);
   hash_devices(hash, finding.devices);
-  hash.byte('\x1E');
+  hash.add("\x1E");
   hash_frames(hash, finding.stack, cwd);
   if (finding.stack.empty()) hash_native_frames(hash, finding.native);
 
-  char digits[17];
-  std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(hash.value()));
-  return digits;
+  return hash.digits();
 } catch (...) {
   return "0000000000000000";
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/format.h"
+#include "common/text.h"
 #include "report/phrasing/phrasing.h"
 
 namespace devtrace::report {
@@ -110,14 +111,6 @@ std::string_view literal(std::string_view text) {
   return text;
 }
 
-// "torch/nn/modules/module.py" of an installed file, "threading.py" of Python's own library; empty for any other.
-std::string_view installed(std::string_view file) {
-  for (const std::string_view folder : {"/site-packages/", "/dist-packages/"}) {
-    if (const size_t at = file.rfind(folder); at != file.npos) return file.substr(at + folder.size());
-  }
-  return {};
-}
-
 // The name up to its first dot or slash.
 std::string_view first_part(std::string_view path) {
   return path.substr(0, path.find_first_of("./>"));
@@ -126,7 +119,7 @@ std::string_view first_part(std::string_view path) {
 // "/lib/python3.11/threading.py". Other files may lie in such a folder, a program's own.
 std::string_view of_python(std::string_view file) {
   const size_t at = file.rfind("/lib/python3.");
-  if (at == file.npos || !installed(file).empty()) return {};
+  if (at == file.npos || !within_packages(file).empty()) return {};
   std::string_view module = file.substr(std::min(file.find('/', at + 5), file.size() - 1) + 1);
   if (module.starts_with("lib-dynload/")) module.remove_prefix(12);
   return known().standard.contains(first_part(module)) ? file.substr(at) : std::string_view();
@@ -135,7 +128,7 @@ std::string_view of_python(std::string_view file) {
 constexpr std::string_view kFrozen = "<frozen ", kGenerated = "<eval_with_key>";
 
 bool is_public(std::string_view file) {
-  if (const auto rest = installed(file); !rest.empty()) {
+  if (const auto rest = within_packages(file); !rest.empty()) {
     std::string_view package = rest.substr(0, rest.find('/'));
     if (package.ends_with(".py")) package.remove_suffix(3);
     return known().packages.contains(package);
@@ -201,7 +194,7 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
 std::string Redactor::file(std::string_view raw) {
   if (raw.empty()) return {};
   if (is_public(raw)) {
-    if (const auto rest = installed(raw); !rest.empty()) return "/site-packages/" + std::string(rest);
+    if (const auto rest = within_packages(raw); !rest.empty()) return "/site-packages/" + std::string(rest);
     if (const auto rest = of_python(raw); !rest.empty()) return std::string(rest);
     return std::string(raw);
   }

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "common/format.h"
+#include "common/text.h"
 #include "report/phrasing/signature.h"
 #include "report/phrasing/system_libraries.h"
 
@@ -293,9 +294,7 @@ std::string extent_of(const Json& operand) {
 
 std::string shown_file(std::string_view file, std::string_view cwd) {
   while (cwd.size() > 1 && cwd.back() == '/') cwd.remove_suffix(1);
-  for (const std::string_view folder : {"/site-packages/", "/dist-packages/"}) {
-    if (const size_t at = file.rfind(folder); at != file.npos) return std::string(file.substr(at + folder.size()));
-  }
+  if (const std::string_view rest = within_packages(file); !rest.empty()) return std::string(rest);
   if (cwd.size() > 1 && file.starts_with(cwd) && file.size() > cwd.size() + 1 && file[cwd.size()] == '/') {
     return std::string(file.substr(cwd.size() + 1));
   }

@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "common/format.h"
-#include "report/tables/fnv1a.h"
+#include "report/log/fnv1a.h"
 
 namespace devtrace::report::tables {
 namespace {
@@ -71,7 +71,7 @@ Plan plan(std::vector<LogIdentity> logs, const fs::path& folder) {
       out.batches.push_back({std::move(partition), {}, {}});
     out.batches.back().logs.push_back(std::move(log));
   }
-  for (Batch& batch : out.batches) batch.name = fnv1a_digits(manifest(batch, false));
+  for (Batch& batch : out.batches) batch.name = Fnv1a().add(manifest(batch, false)).digits();
   return out;
 }
 

@@ -8,12 +8,12 @@
 
 #include "common/format.h"
 #include "common/text.h"
+#include "report/log/fnv1a.h"
 #include "report/log/suppressions.h"
 #include "report/record/finding_line.h"
 #include "report/record/json_access.h"
 #include "report/record/raw_fields.h"
 #include "report/tables/completed.h"
-#include "report/tables/fnv1a.h"
 #include "report/tables/row.h"
 
 namespace devtrace::report::tables {
@@ -224,7 +224,7 @@ LogIdentity identify(const std::filesystem::path& log, bool redact) {
   fields.cut(line);
   LogIdentity found;
   found.path = log;
-  found.id = fnv1a_digits(line);
+  found.id = Fnv1a().add(line).digits();
   std::error_code error;
   found.bytes = std::filesystem::file_size(log, error);
   double started = 0;
@@ -240,7 +240,7 @@ LogIdentity identify(const std::filesystem::path& log, bool redact) {
   if (redact) {
     // The kernel draws the number by lot at each start: nobody can try names until one gives these digits.
     const std::string boot = text("boot");
-    found.host = boot.empty() ? "machine" : "machine-" + fnv1a_digits(boot).substr(0, 8);
+    found.host = boot.empty() ? "machine" : "machine-" + Fnv1a().add(boot).digits().substr(0, 8);
   }
   if (found.host.empty()) found.host = "unknown";
   return found;

@@ -136,9 +136,8 @@ static std::string device_of_target(const Evidence& evidence, size_t frame, cons
   if (is_reference(own_name)) {
     std::string_view words = is_by_number(own_name) ? expression_of(evidence, frame, target.device) : "";
     // Another round's list may have fewer elements.
-    if (const auto others = passed_beside(evidence, frame, target);
-        !others.empty() && is_by_number(words) && words.find("[0]") == words.npos)
-      words = others;
+    const bool behind_first = is_by_number(words) && words.find("[0]") == words.npos;
+    if (const auto others = behind_first ? passed_beside(evidence, frame, target) : ""; !others.empty()) words = others;
     return words.empty() ? fmt::format("{}.device", own_name) : std::string(words);
   }
   if (is_call(own_name) || (own_name.empty() && frame == 0)) {

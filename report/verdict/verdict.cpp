@@ -222,35 +222,38 @@ std::optional<Fix> line_that_hides(const Evidence& evidence) {
                                                         : std::nullopt;
 }
 
+// What an operand, or a tensor that one was computed from, has passed in the line that the fix changes: the step of
+// that kind, and whose it is. Null: none has.
+struct Passed {
+  const Operand* it = nullptr;
+  const finding::Step* step = nullptr;
+};
+template <class All>
+Passed passed_there(const All& operands, const Fix& fix, std::string_view what) {
+  for (const Operand& it : operands) {
+    for (const finding::Step& step : it.lineage)
+      if (step.what == what && step.line.file == fix.file && step.line.line == fix.line) return {&it, &step};
+    if (const Passed found = passed_there(it.computed_from, fix, what); found.step) return found;
+  }
+  return {};
+}
+
 // The line of a function's that the fix changes, where it makes a tensor and says no device.
 const Frame* maker_changed_by(const Evidence& evidence, const Fix& fix) {
-  const auto line_in = [&](const auto& self, const Operand& it) -> const Frame* {
-    for (const finding::Step& step : it.lineage)
-      if (step.line.file == fix.file && step.line.line == fix.line && step.what == "made") return &step.line;
-    for (const Operand& source : it.computed_from)
-      if (const Frame* const found = self(self, source)) return found;
+  const finding::Step* const step = passed_there(evidence.operands, fix, "made").step;
+  if (!step || step->line.function == "<module>" || !makes_tensor(step->line.source) || says_device(step->line.source))
     return nullptr;
-  };
-  for (const Operand& operand : evidence.operands) {
-    const Frame* const line = line_in(line_in, operand);
-    if (line && line->function != "<module>" && makes_tensor(line->source) && !says_device(line->source)) return line;
-  }
-  return nullptr;
+  return &step->line;
 }
 
 // No rule knows, and what repairs it is to move what a line constructed on the CPU.
 void name_the_constructor(const Evidence& evidence, Cause& cause) {
   if (cause.category != "unknown" || !cause.fix || cause.fix->repairs != Repairs::cause) return;
-  const auto look = [&](const auto& self, const Operand& it) -> void {
-    for (const finding::Step& step : it.lineage)
-      if (step.what == "constructed" && step.line.file == cause.fix->file && step.line.line == cause.fix->line) {
-        cause.category = "created-without-device";
-        cause.because =
-            fmt::format("{} is of {}, which {} constructs on the CPU.", with_place(it), step.call, at(&step.line));
-      }
-    for (const Operand& source : it.computed_from) self(self, source);
-  };
-  for (const Operand& operand : evidence.operands) look(look, operand);
+  const auto [it, step] = passed_there(evidence.operands, *cause.fix, "constructed");
+  if (!step) return;
+  cause.category = "created-without-device";
+  cause.because =
+      fmt::format("{} is of {}, which {} constructs on the CPU.", with_place(*it), step->call, at(&step->line));
 }
 
 // Nothing but that it was never moved was seen, and what repairs that is the device that a line has not said.

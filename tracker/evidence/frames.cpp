@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "common/text.h"
 #include "tracker/evidence/source/compiled_frames.h"
 #include "tracker/evidence/source/generated_code.h"
 #include "tracker/python/frame_decoder.h"
@@ -165,8 +166,7 @@ std::vector<Frame> frames(const Api& api, const python::FrameSource& from, size_
 }
 
 bool is_project_file(const std::string& file, const std::string& standard_library) {
-  if (file.find("/site-packages/") != std::string::npos || file.find("/dist-packages/") != std::string::npos)
-    return false;
+  if (!within_packages(file).empty()) return false;
   if (file.starts_with("<frozen ") || file.starts_with("<__array_function__") || file.starts_with("<eval_with_key>"))
     return false;
   if (is_generated(file)) return false;

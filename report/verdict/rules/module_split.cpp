@@ -78,15 +78,13 @@ const finding::Step* constructed_apart(const Evidence& evidence, const Operand& 
   // Nor is it apart where a running module that is spread itself has constructed it: the root only wraps that. But one
   // that was given a part which lay elsewhere (a layer that gets an adapter) is spread by that.
   const auto& running = evidence.refusal.modules;
-  const bool spread = std::any_of(running.begin(), running.end(), [&](const finding::RunningModule& each) {
-    return each.devices.size() > 1 && each.type != step->call && constructs(it.created.stack, each.type);
-  });
   const bool given = std::any_of(step->devices.begin(), step->devices.end(),
                                  [&](const finding::DeviceExpression& each) { return each.device != it.device; });
-  const bool itself = std::any_of(running.begin(), running.end(), [&](const finding::RunningModule& each) {
-    return each.devices.size() > 1 && each.type == step->call;
+  const bool spread = std::any_of(running.begin(), running.end(), [&](const finding::RunningModule& each) {
+    const bool constructed_it = each.type == step->call ? !given : constructs(it.created.stack, each.type);
+    return each.devices.size() > 1 && constructed_it;
   });
-  return spread || (itself && !given) ? nullptr : &*step;
+  return spread ? nullptr : &*step;
 }
 
 // A statement of a function that still runs, and behind it the move of the model that has the state there.

@@ -293,8 +293,8 @@ finding::List<finding::DeviceExpression> KnownNames::devices_at(const std::vecto
     bool module = false;
     for (; inner > frame && !is_project_file(made[inner].file, source_.standard_library); --inner)
       module = module || finding::is_module_call(made[inner].file, made[inner].function);
-    if (is_comprehension(
-            made[inner].function)) {  // a frame of its own before Python 3.12; its names are those around it
+    // A frame of its own before Python 3.12; its names are those around it.
+    if (is_comprehension(made[inner].function)) {
       at = inner;
       continue;
     }
@@ -344,7 +344,7 @@ finding::List<finding::DeviceExpression> KnownNames::devices_of_given(const stac
     if (parameter.empty()) continue;
     for (const Ref* table : {&children, &attributes})
       if (*table)
-        if (Ref kept = python::entry(api_, table->get(), parameter.c_str()))
+        if (Ref kept = python::entry(api_, table->get(), parameter))
           add_candidates({to_string(*given.path), std::move(kept)}, candidates);
   }
   erase_later(candidates, time);

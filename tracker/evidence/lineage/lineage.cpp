@@ -179,7 +179,7 @@ finding::List<finding::Step> lineage(const python::Api& api, const Operand& oper
     const auto from = operand.has_role_of_state() ? constructed : line;
     if (live && from && !(operand.has_role_of_state() && moved)) {
       const size_t returned = last.size() - (frames.size() - live->frame);
-      for (size_t at = *from + 1; at < returned && hands_on(last[at - 1], source, at == *line + 1); ++at)
+      for (size_t at = *from + 1; at < returned && hands_on(last[at - 1], source, line && at == *line + 1); ++at)
         add("returned", last, at, came);
       if (returned > *from && live->line != frames[live->frame].region.line) add("returned", last, returned, came);
     }

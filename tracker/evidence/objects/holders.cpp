@@ -335,51 +335,49 @@ void Holders::note_modules(PyObject* object, Holder& holder) {
   if (holder.modules.size() < 2) holder.modules.clear();
 }
 
-// Of all the __init__ of its classes: which one's code stores the attribute, and in which line; nothing when several
-// do.
-finding::Frame Holders::line_that_stores(PyObject* object, const std::string& attribute) const {
-  finding::Frame found;
-  const Ref type = python::type_of(api_, object);
-  const Ref classes = python::bases_of(api_, type.get());
-  std::unordered_set<PyObject*> seen;
-  bool bound = false;
-  for (ssize_t i = 0, n = classes ? api_.PyTuple_Size(classes.get()) : 0; i < n; ++i) {
-    const Ref init = python::attribute(api_, api_.PyTuple_GetItem(classes.get(), i), "__init__");
-    if (!init || python::type_of(api_, init.get()).get() != function_.get()) continue;
-    const Ref code = python::attribute(api_, init.get(), "__code__");
-    if (!code || !seen.insert(code.get()).second) continue;
-    const int line = line_that_binds(code.get(), attribute);
-    if (line == 0) continue;
-    if (std::exchange(bound, true)) return {};
-    if (line < 0) continue;
-    found.line = line;
-    found.file = python::text(api_, python::attribute(api_, code.get(), "co_filename").get());
-  }
-  return found;
+// Takes a line in which a function's code stores the attribute as the only one; false: it is not.
+bool Holders::take_store(PyObject* function, const std::string& attribute, finding::Frame& only) const {
+  if (!function || python::type_of(api_, function).get() != function_.get()) return true;
+  const Ref code = python::attribute(api_, function, "__code__");
+  const int line = code ? line_that_binds(code.get(), attribute) : 0;
+  if (line == 0) return true;
+  if (line < 0 || only.line > 0) return false;
+  only.line = line;
+  only.file = python::text(api_, python::attribute(api_, code.get(), "co_filename").get());
+  only.function = python::text(api_, python::attribute(api_, code.get(), "co_name").get());
+  return true;
 }
 
-// … which one of its other methods; nothing when several do, or a constructor.
-finding::Frame Holders::method_that_stores(PyObject* object, const std::string& attribute) const {
-  finding::Frame found;
+template <class Visit>
+bool Holders::each_class_dict(PyObject* object, const Visit& visit) const {
   const Ref type = python::type_of(api_, object);
   const Ref classes = python::bases_of(api_, type.get());
   for (ssize_t i = 0, n = classes ? api_.PyTuple_Size(classes.get()) : 0; i < n; ++i) {
     const Ref own = python::dict_of_class(api_, api_.PyTuple_GetItem(classes.get(), i));
-    const Ref methods = own ? Ref(api_, api_.PyMapping_Items(own.get())) : Ref();
-    if (!methods) continue;
-    for (python::Elements each(api_, methods.get(), kMostMethods); each.next();) {
-      PyObject* const method = api_.PyTuple_GetItem(each.value(), 1);
-      if (!method || python::type_of(api_, method).get() != function_.get()) continue;
-      const Ref code = python::attribute(api_, method, "__code__");
-      const int line = code ? line_that_binds(code.get(), attribute) : 0;
-      if (line == 0) continue;
-      if (line < 0 || found.line > 0) return {};
-      found.line = line;
-      found.file = python::text(api_, python::attribute(api_, code.get(), "co_filename").get());
-      found.function = python::text(api_, python::attribute(api_, code.get(), "co_name").get());
-    }
+    if (own && !visit(own.get())) return false;
   }
-  return found.function == "__init__" ? finding::Frame() : found;
+  return true;
+}
+
+finding::Frame Holders::line_that_stores(PyObject* object, const std::string& attribute) const {
+  finding::Frame only;
+  const bool one = each_class_dict(object, [&](PyObject* own) {
+    return take_store(Ref(api_, api_.PyMapping_GetItemString(own, "__init__")).get(), attribute, only);
+  });
+  only.function.clear();
+  return one ? only : finding::Frame();
+}
+
+finding::Frame Holders::method_that_stores(PyObject* object, const std::string& attribute) const {
+  finding::Frame only;
+  const bool one = each_class_dict(object, [&](PyObject* own) {
+    const Ref methods(api_, api_.PyMapping_Items(own));
+    if (!methods) return true;
+    for (python::Elements each(api_, methods.get(), kMostMethods); each.next();)
+      if (!take_store(api_.PyTuple_GetItem(each.value(), 1), attribute, only)) return false;
+    return true;
+  });
+  return one && only.function != "__init__" ? only : finding::Frame();
 }
 
 // 0 for none; -1 for several.

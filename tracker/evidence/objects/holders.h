@@ -67,6 +67,9 @@ class Holders {
   bool worth_entering(PyObject* object);
   void note_modules(PyObject* object, Holder& holder);
   bool holds_others(PyObject* container) const;  // … than tensors, as far as it is looked through
+  bool take_store(PyObject* function, const std::string& attribute, finding::Frame& only) const;
+  template <class Visit>
+  bool each_class_dict(PyObject* object, const Visit& visit) const;
   int line_that_binds(PyObject* code, const std::string& attribute) const;
   bool climb(PyObject* object, std::vector<const Edge*>& path, std::vector<Chain>& found);
   Chain chain_of(PyObject* root, const std::vector<const Edge*>& path);

@@ -2,6 +2,7 @@
 
 #include <string_view>
 
+#include "common/text.h"
 #include "tracker/evidence/source/expression.h"
 
 namespace devtrace::evidence {
@@ -9,13 +10,8 @@ namespace {
 
 // The folder of a package below site-packages; empty: the standard library's, or no package at all.
 std::string_view package_of(std::string_view file) {
-  for (const std::string_view place : {"/site-packages/", "/dist-packages/"}) {
-    const size_t at = file.rfind(place);
-    if (at == file.npos) continue;
-    const std::string_view rest = file.substr(at + place.size());
-    return rest.substr(0, rest.find('/'));
-  }
-  return {};
+  const std::string_view rest = within_packages(file);
+  return rest.substr(0, rest.find('/'));
 }
 
 // Whose __call__ runs another function of the module's.
