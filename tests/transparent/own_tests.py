@@ -17,6 +17,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import xml.etree.ElementTree as ElementTree
 import zlib
 from collections import Counter
@@ -38,6 +39,7 @@ SAMPLE = """test__interpreters test_atexit test_baseexception test_codeccallback
 test_thread test_threadsignals test_traceback""".split()
 REHEARSE, PRELOADED = ["rehearse", "--gpus", "2", "--"], ["run", "--"]
 RUNNING: set[int] = set()  # modules under way, each in a session of its own
+STARTING = threading.RLock()  # held while a module that has started is not among these yet
 NUMPYS = "import sys, torch, pytest; torch.cuda.is_available() and torch.cuda.init(); sys.exit(pytest.main(sys.argv[1:]))"
 
 
@@ -106,6 +108,7 @@ def rows(build: Path, wanted: list[str]) -> list[Row]:
 
 
 def end_all(number: int, _) -> None:
+    STARTING.acquire()  # for good: nothing more is started
     for each in [*RUNNING]:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(each, signal.SIGKILL)
@@ -124,10 +127,11 @@ def run(context: Context, row: Row, module: str, way: list[str]) -> dict[str, li
         env |= {"PYTHONPATH": row.path} if row.path else {}
         told = Path(top, "outcomes.xml")
         command = [*([str(context.build / "devtrace"), *way] if way else []), *row.command, str(told), *module.split()]
-        process = subprocess.Popen(
-            command, cwd=top, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
-        )  # fmt: skip
-        RUNNING.add(process.pid)
+        with STARTING:
+            process = subprocess.Popen(
+                command, cwd=top, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+            )  # fmt: skip
+            RUNNING.add(process.pid)
         try:
             code = str(process.wait(context.limit))
         except subprocess.TimeoutExpired:

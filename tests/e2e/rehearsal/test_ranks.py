@@ -240,6 +240,14 @@ def test_a_rank_that_does_not_come(rehearse, body, category, severity, said):
         assert own == ["dist.broadcast(x, 0, group=group)"] * 2
 
 
+def test_a_wait_after_a_mismatch_is_no_second_finding(rehearse):
+    """One rank has ended meanwhile, and the other one goes on: PyTorch's watchdog, which would end it, may be late or off."""
+    body = "import time\nos.environ['TORCH_NCCL_ASYNC_ERROR_HANDLING'] = '0'\n" + JOB + END.format(6)
+    body += "if rank == 0:\n    dist.reduce(x, 0)\ndist.broadcast(x, 0)\nif rank == 1:\n    os._exit(0)\ntime.sleep(5)\n"
+    outcome = rehearse(ranks(body), options="collective_wait=1")
+    assert [finding["kind"] for finding in outcome.findings] == ["collective-mismatch"], outcome.err
+
+
 def test_a_rank_that_comes_in_time_or_with_the_option_off(rehearse, tmp_path):
     late = ranks(JOB + "import time\nif rank == 1:\n    time.sleep(1.5)\ndist.all_reduce(x)\nx.tolist()\ndist.destroy_process_group()\n")
     outcome = rehearse(late, options="collective_wait=3")
