@@ -31,7 +31,6 @@ from torch import nn
 
 MOST = 8
 
-
 class KeypointDecoder(nn.Module):
     """Keypoints look at an image, and at those of the same class."""
 
@@ -59,7 +58,6 @@ from torch import nn
 
 from decoder import KeypointDecoder
 
-
 class PoseDetector(nn.Module):
     def __init__(self, width=8):
         super().__init__()
@@ -73,7 +71,6 @@ class PoseDetector(nn.Module):
 import torch
 
 from detector import PoseDetector
-
 
 def train(path, keypoints, steps):
     torch.manual_seed(0)
@@ -90,7 +87,6 @@ def train(path, keypoints, steps):
 import torch
 
 from detector import PoseDetector
-
 
 class LibrePose:
     def __init__(self, path, device):
@@ -140,10 +136,8 @@ print("corrected", [sentence for sentence, _ in corrected])
 WORDS = ["[PAD]", "he", "she", "they", "go", "goes", "to", "school", "have", "has", "a", "dog", "home"]
 EDITS = ["keep", "delete", "replace:goes", "replace:has", "append:the"]
 
-
 def ids_of(sentence):
     return [WORDS.index(word) if word in WORDS else 0 for word in sentence.split()]
-
 
 def edited(sentence, edits):
     words = []
@@ -157,7 +151,6 @@ from torch import nn
 from transformers import BertConfig, BertModel, PreTrainedModel
 
 from vocabulary import EDITS
-
 
 class GECToR(PreTrainedModel):
     config_class = BertConfig
@@ -173,7 +166,6 @@ class GECToR(PreTrainedModel):
         wrong = self.d_proj(hidden).softmax(-1)[..., 1] * attention_mask
         return self.label_proj(hidden), wrong.max(-1).values
 
-
 def make_checkpoint(folder, words, seed):
     torch.manual_seed(seed)
     config = BertConfig(
@@ -186,14 +178,12 @@ import torch
 
 from vocabulary import edited, ids_of
 
-
 def encode(sentences, device):
     rows = [ids_of(sentence) for sentence in sentences]
     longest = max(map(len, rows))
     ids = torch.tensor([row + [0] * (longest - len(row)) for row in rows])
     mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows])
     return {"input_ids": ids.to(device), "attention_mask": mask.to(device)}
-
 
 @torch.no_grad()
 def iterative_predict(model, sentences, rounds, least):
@@ -213,7 +203,6 @@ def iterative_predict(model, sentences, rounds, least):
         if not waiting:
             break
     return counts
-
 
 def correct_all(model, sentences, rounds, batch_size, least=0.4):
     for start in range(0, len(sentences), batch_size):
@@ -248,7 +237,6 @@ print("plain", [round(value, 4) for value in plain.mean(0).tolist()[:3]], "guide
 import torch
 from torch import nn
 
-
 class CrossAttention(nn.Module):
     def __init__(self, width):
         super().__init__()
@@ -259,7 +247,6 @@ class CrossAttention(nn.Module):
         weights = (self.q(x) @ key.T / key.shape[-1] ** 0.5).softmax(-1)
         return self.o(weights @ value)
 
-
 class WanBlock(nn.Module):
     def __init__(self, width):
         super().__init__()
@@ -269,7 +256,6 @@ class WanBlock(nn.Module):
     def forward(self, x, context):
         x = x + self.cross(self.norm(x), context)
         return x + self.ffn(x)
-
 
 class WanModel(nn.Module):
     def __init__(self, width, depth):
@@ -285,7 +271,6 @@ class WanModel(nn.Module):
 # --- block_swap.py
 import functools
 
-
 def swapping_for(block, device):
     def swapping(call):
         @functools.wraps(call)
@@ -300,7 +285,6 @@ def swapping_for(block, device):
 
     return swapping
 
-
 def apply_block_swap(model, count, device):
     for name, child in model.named_children():
         if name != "blocks":
@@ -313,7 +297,6 @@ def apply_block_swap(model, count, device):
             block.to(device)
 # --- nag.py
 import functools
-
 
 class NAG:
     """While it is entered, blocks are led away from what is not wanted."""
@@ -344,7 +327,6 @@ import torch
 
 from block_swap import apply_block_swap
 from nag import NAG
-
 
 class Sampler:
     def __init__(self, model, device, blocks_to_swap):
@@ -404,7 +386,6 @@ print("losses", losses)
 import torch
 from torch import nn
 
-
 class DelayedField(nn.Module):
     def __init__(self, width, delay):
         super().__init__()
@@ -420,7 +401,6 @@ TABLEAUS = {
     "heun": ([0.0, 1.0], [[0.0, 0.0], [1.0, 0.0]], [0.5, 0.5]),
     "midpoint3": ([0.0, 0.5, 1.0], [[0.0, 0.0, 0.0], [0.5, 0.0, 0.0], [-1.0, 2.0, 0.0]], [1 / 6, 2 / 3, 1 / 6]),
 }
-
 
 class RungeKutta(nn.Module):
     def __init__(self, name):
@@ -438,7 +418,6 @@ class RungeKutta(nn.Module):
         return y + dt * torch.einsum("s,sbd->bd", self.b, torch.stack(slopes))
 # --- integrate.py
 import torch
-
 
 class History:
     """What a state was, at any time: known points, and lines between them."""
@@ -460,7 +439,6 @@ class History:
                 return torch.lerp(self.states[at - 1], self.states[at], share)
         return self.states[-1]
 
-
 def integrate(func, solver, times, start):
     history, y, path = History(start), start, [start]
     for t, after in zip(times, times[1:]):
@@ -470,7 +448,6 @@ def integrate(func, solver, times, start):
     return torch.stack(path)
 # --- training.py
 import torch
-
 
 def targets(times, start):
     """A turn about the origin, which fades."""
@@ -507,7 +484,6 @@ print("episodes", len(episodes), "done", sum(done for done, _ in episodes), "len
 # --- handler.py
 import torch
 
-
 class PointsHandler:
     """Hands that go where they are told, up to a speed."""
 
@@ -526,15 +502,12 @@ class PointsHandler:
     def simulate(self, actions):
         self.hands = self.hands + actions.clamp(-0.1, 0.1)
 
-
 SIMULATORS = {"points": PointsHandler}
-
 
 def build_handler(sim, **options):
     return SIMULATORS[sim](**options)
 # --- base_task.py
 import torch
-
 
 class BaseTask:
     def __init__(self, handler, limit):
@@ -551,7 +524,6 @@ class BaseTask:
         raise NotImplementedError
 # --- reach.py
 from base_task import BaseTask
-
 
 class ReachTask(BaseTask):
     def __init__(self, handler, limit, reach):
@@ -593,7 +565,6 @@ class VecEnv:
 # --- policy.py
 import torch
 from torch import nn
-
 
 class Policy(nn.Module):
     """Goes to the goal, with a strength that rewards change."""
@@ -646,7 +617,6 @@ from transformers import BatchFeature
 
 VIDEO = 1
 
-
 class VideoProcessor:
     """Patches of videos, and texts with a place for each."""
 
@@ -670,7 +640,6 @@ class VideoProcessor:
 # --- rope_index.py
 import torch
 
-
 def get_rope_index(input_ids, video_grid_thw, second_per_grid_ts, tokens_per_second):
     """(3, rows, length): time, row and column of each token; those of a text are one number."""
     rows = []
@@ -691,7 +660,6 @@ from torch import nn
 
 from processing import VIDEO
 from rope_index import get_rope_index
-
 
 class VideoChat(nn.Module):
     def __init__(self, vocabulary, width, tokens_per_second=2):
@@ -746,7 +714,6 @@ print("latents", [round(value, 4) for value in latents.flatten().tolist()])
 # --- devices.py
 import torch
 
-
 class TorchDevice:
     @staticmethod
     def choose_torch_device():
@@ -755,7 +722,6 @@ class TorchDevice:
 import contextlib
 
 from devices import TorchDevice
-
 
 class ModelCache:
     """Models are in RAM until they are asked for."""
@@ -784,7 +750,6 @@ import torch
 
 from devices import TorchDevice
 
-
 class TextEncoderNode:
     def __init__(self, cache, layers, longest):
         self.cache, self.layers, self.longest = cache, layers, longest
@@ -807,7 +772,6 @@ class TextEncoderNode:
 import torch
 
 from devices import TorchDevice
-
 
 class DenoiseNode:
     def __init__(self, cache, steps):
@@ -845,7 +809,6 @@ print("rows", {name: len(rows) for name, rows in run.splits.items()}, "losses", 
 # --- galaxies.py
 import random
 
-
 class Galaxies:
     """Brightness in three bands, and whether a galaxy turns."""
 
@@ -866,7 +829,6 @@ import torch
 from torch.utils.data import DataLoader
 from torch.utils.data.sampler import SubsetRandomSampler
 
-
 def create_splits(count, shares, seed):
     order = list(range(count))
     random.Random(seed).shuffle(order)
@@ -877,10 +839,8 @@ def create_splits(count, shares, seed):
         start += size
     return splits
 
-
 def collate(rows):
     return {name: torch.tensor([row[name] for row in rows]) for name in rows[0]}
-
 
 def dist_data_loader(dataset, rows, config):
     torch_rng = torch.Generator()
@@ -890,7 +850,6 @@ def dist_data_loader(dataset, rows, config):
 # --- network.py
 import torch
 from torch import nn
-
 
 class Classifier(nn.Module):
     def __init__(self):
@@ -909,7 +868,6 @@ from torch import nn
 
 from loaders import create_splits, dist_data_loader
 from network import Classifier
-
 
 class Run:
     def __init__(self, config, dataset):
@@ -971,14 +929,12 @@ SETTINGS = {
 # --- registry.py
 MODELS = {}
 
-
 def register(name):
     def keep(model):
         MODELS[name] = model
         return model
 
     return keep
-
 
 def build(name, settings):
     import brightness  # noqa: F401
@@ -989,7 +945,6 @@ def build(name, settings):
     return model
 # --- base.py
 import torch
-
 
 class BaseModel:
     def __init__(self, settings):
@@ -1011,7 +966,6 @@ class BaseModel:
 from base import BaseModel
 from registry import register
 
-
 @register("brightness")
 class Brightness(BaseModel):
     def predict(self, picture):
@@ -1019,7 +973,6 @@ class Brightness(BaseModel):
 # --- networks.py
 import torch
 from torch import nn
-
 
 class TextSegmenter(nn.Module):
     def __init__(self, width):
@@ -1041,7 +994,6 @@ import torch
 from base import BaseModel
 from networks import TextSegmenter
 from registry import register
-
 
 @register("segment_text")
 class SegmentText(BaseModel):
@@ -1094,7 +1046,6 @@ print("weights", [round(weight.abs().sum().item(), 2) for weight in policy.model
 def even_tokens(answer):
     return sum(token % 2 == 0 for token in answer) / len(answer)
 
-
 def no_repeats(answer):
     return len(set(answer)) / len(answer)
 # --- logprobs.py
@@ -1105,7 +1056,6 @@ def per_token_logps(model, ids, start):
     return chosen.squeeze(-1)
 # --- sampling.py
 import torch
-
 
 @torch.no_grad()
 def answers(model, question, group, length, draw):
@@ -1121,7 +1071,6 @@ import torch
 
 from logprobs import per_token_logps
 from sampling import answers
-
 
 class GRPOTrainer:
     def __init__(self, policy, reference, rewards, group, beta):
@@ -1180,7 +1129,6 @@ print("pictures", [round(value, 4) for value in pictures.abs().mean((1, 2, 3)).t
 from diffusers.models.attention_processor import Attention
 from torch import nn
 
-
 class TinyUNet(nn.Module):
     def __init__(self, channels, width):
         super().__init__()
@@ -1197,7 +1145,6 @@ class TinyUNet(nn.Module):
 import torch
 from safetensors.torch import save_file
 
-
 def write_sharing_file(path, unet, frames, rank, seed):
     draw, tensors = torch.Generator().manual_seed(seed), {}
     for index, attention in enumerate(unet.attentions):
@@ -1209,7 +1156,6 @@ def write_sharing_file(path, unet, frames, rank, seed):
 # --- sharing.py
 from torch import nn
 
-
 class LowRank(nn.Module):
     def __init__(self, width, rank):
         super().__init__()
@@ -1217,7 +1163,6 @@ class LowRank(nn.Module):
 
     def forward(self, x):
         return self.up(self.down(x))
-
 
 class AttentionSharing:
     """A processor: each frame's queries have a layer of their own; keys are those of all frames."""
@@ -1242,7 +1187,6 @@ class AttentionSharing:
         weights = attn.get_attention_scores(query, key)
         return attn.to_out[0](attn.batch_to_head_dim(weights @ value))
 
-
 def patch_attention(unet, tensors, frames, rank):
     for index, attention in enumerate(unet.attentions):
         unit = AttentionSharing(attention.to_q.in_features, frames, rank, attention.to_q.weight.device)
@@ -1253,7 +1197,6 @@ import torch
 from safetensors.torch import load_file
 
 from sharing import patch_attention
-
 
 class LayeredDiffusion:
     def __init__(self, unet, path, frames, rank):
@@ -1274,9 +1217,9 @@ class LayeredDiffusion:
 # operation: sub|add|mul|lerp on cuda:0, cpu
 # operands: other|.*v|self|end
 # category: cached-state|state-not-registered
-# line: memory.py: self._memories_rv[name] = 
-# line: memory.py: self._memories[name] = copy.deepcopy(
 # line: memory.py: self._memories[name] = function(value)
+# line: memory.py: self._memories[name] = copy.deepcopy(
+# line: memory.py: self._memories_rv[name] =
 # line: memory.py: return super()._apply(
 # line: neuron.py: self.v = self.v + (
 # repair: memory.py: self._memories[name] = function(value) -> self._memories[name], self._memories_rv[name] = function(value), function(self._memories_rv[name])
@@ -1305,7 +1248,6 @@ print("losses", losses)
 # --- data.py
 import torch
 
-
 def bars(batches, size, seed):
     """Pictures of three by three with a bar that lies or stands."""
     draw = torch.Generator().manual_seed(seed)
@@ -1319,7 +1261,6 @@ def bars(batches, size, seed):
 import copy
 
 from torch import nn
-
 
 class MemoryModule(nn.Module):
     """Has memories, which are no parameters, and go back to their first values by `reset`."""
@@ -1352,14 +1293,12 @@ class MemoryModule(nn.Module):
             self._memories[name] = function(value)
         return super()._apply(function, recurse)
 
-
 def reset_net(net):
     for module in net.modules():
         if isinstance(module, MemoryModule):
             module.reset()
 # --- surrogate.py
 import torch
-
 
 class Fires(torch.autograd.Function):
     """A step, whose slope is taken for that of a smooth one."""
@@ -1379,7 +1318,6 @@ import torch
 
 from memory import MemoryModule
 from surrogate import Fires
-
 
 class LIFNode(MemoryModule):
     def __init__(self, neurons, tau, threshold=0.5):

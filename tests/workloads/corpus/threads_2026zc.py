@@ -49,7 +49,6 @@ class MagCache:
 import torch
 from torch import nn
 
-
 class Block(nn.Module):
     def __init__(self, width):
         super().__init__()
@@ -59,7 +58,6 @@ class Block(nn.Module):
     def forward(self, x, words):
         seen, _ = self.attention(x, x + words, x, need_weights=False)
         return x + seen + self.ffn(x)
-
 
 class WanModel(nn.Module):
     def __init__(self, width, depth):
@@ -79,7 +77,6 @@ class WanModel(nn.Module):
         return self.head(hidden)[0]
 # --- sampler.py
 import torch
-
 
 @torch.no_grad()
 def sample(model, x, words, nothing, cache, steps, scale):
@@ -113,7 +110,6 @@ print("frames", [round(value, 4) for value in frames.mean(1).tolist()])
 import torch
 from torch import nn
 
-
 class VideoBlock(nn.Module):
     def __init__(self, width):
         super().__init__()
@@ -123,7 +119,6 @@ class VideoBlock(nn.Module):
     def forward(self, x, level):
         x = self.norm(x) * (1 + self.scale(level)) + x
         return x + self.mix(x).tanh()
-
 
 class VideoModel(nn.Module):
     def __init__(self, width, depth):
@@ -139,7 +134,6 @@ class VideoModel(nn.Module):
         return self.head(x)
 # --- swap.py
 import functools
-
 
 class BlockSwap:
     def __init__(self, model, count, device):
@@ -163,16 +157,13 @@ import torch
 
 from swap import BlockSwap
 
-
 def get_torch_device():
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-
 
 class BlockSwapNode:
     def apply(self, model, blocks_to_swap):
         model.swap = BlockSwap(model, blocks_to_swap, get_torch_device())
         return model
-
 
 class SamplerNode:
     @torch.no_grad()
@@ -211,7 +202,6 @@ print("captions", [tokens for tokens, _ in captions], "scores", [round(score, 3)
 import torch
 from torch import nn
 
-
 class Captioner(nn.Module):
     BEGIN, END = 0, 1
 
@@ -237,7 +227,6 @@ class Captioner(nn.Module):
 # --- processors.py
 import torch
 
-
 class SuppressAtBegin:
     def __init__(self, tokens, begin_index, device):
         self.begin_suppress_tokens = torch.tensor(tokens, device=device)
@@ -250,7 +239,6 @@ class SuppressAtBegin:
             return scores
         return scores.masked_fill(suppressed, float("-inf"))
 
-
 class NoRepeats:
     """No word twice in a row."""
 
@@ -258,7 +246,6 @@ class NoRepeats:
         return scores.scatter(1, tokens[:, -1:], float("-inf"))
 # --- beams.py
 import torch
-
 
 @torch.no_grad()
 def beam_search(model, sound, processors, beams, length):
@@ -317,7 +304,6 @@ import zlib
 import torch
 from torch import nn
 
-
 class Talker:
     def __init__(self, device, books, codes, seed):
         torch.manual_seed(seed)
@@ -338,7 +324,6 @@ import os
 import torch
 from torch import nn
 
-
 class AudioTokenizer(nn.Module):
     def __init__(self, books, codes, width=6, hop=3):
         super().__init__()
@@ -353,7 +338,6 @@ class AudioTokenizer(nn.Module):
         hidden = sum(book(codes[:, index]) for index, book in enumerate(self.books))
         return self.upsample(hidden.T[None]).tanh()[0, 0]
 
-
 def load_tokenizer(books, codes, device):
     device = os.environ.get("AUDIO_TOKENIZER_DEVICE", device)
     return AudioTokenizer(books, codes).to(device).eval()
@@ -361,7 +345,6 @@ def load_tokenizer(books, codes, device):
 import torch
 
 from codec import load_tokenizer
-
 
 class Code2Wav:
     def __init__(self, device, books, codes, seed, chunk):
@@ -411,7 +394,6 @@ print("packed", sum(layer.packed.numel() for layer in model if hasattr(layer, "p
 import torch
 from torch import nn
 
-
 class AutoRound:
     """Tries how far weights of a group may be cut off, and keeps what loses least."""
 
@@ -447,7 +429,6 @@ import torch
 
 from qlinear import QuantLinear
 
-
 def pack_layer(model, name, config):
     layer, scale, zero = model.get_submodule(name), config["scale"], config["zero"]
     qlayer = QuantLinear(layer.in_features, layer.out_features, config["bits"], config["group"])
@@ -462,7 +443,6 @@ def pack_layer(model, name, config):
 # --- qlinear.py
 import torch
 from torch import nn
-
 
 class QuantLinear(nn.Module):
     def __init__(self, inputs, outputs, bits, group):
@@ -512,7 +492,6 @@ print("prompts", prompts)
 # --- placement.py
 import torch
 
-
 def device_map_for(layers):
     """As many layers to each GPU; None, if there is but one."""
     count = torch.cuda.device_count()
@@ -525,7 +504,6 @@ def device_map_for(layers):
 # --- captions.py
 import torch
 from torch import nn
-
 
 class Captioner(nn.Module):
     """Says what is in a picture, in a few words that it knows."""
@@ -547,7 +525,6 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from captions import Captioner
 from placement import device_map_for
-
 
 class PromptGenerator:
     def __init__(self, device, seed, layers=4):
@@ -585,7 +562,7 @@ class PromptGenerator:
 
 # === roads_and_where_they_are
 # thread: https://github.com/roarer008/STDN/issues/5
-# about: traffic of the next minutes is told from that of the last, from the time of day, and from where a road is in the net of roads, which is computed once with NumPy
+# about: traffic of the next minutes is predicted from that of the last, and from the time of day. Where a road is in the net of roads counts, too, and is computed once with NumPy
 # operation: addmm|mm|linear|matmul on cpu, cuda:0
 # operands: mat1|input|self|.*lpls.*|.*
 # category: input-not-moved
@@ -612,7 +589,6 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset
 
-
 class RoadSeries(Dataset):
     def __init__(self, roads, minutes, past, future, seed):
         drawn, time = np.random.default_rng(seed), np.arange(minutes)
@@ -629,7 +605,6 @@ class RoadSeries(Dataset):
         now = at + self.past
         return self.flow[at:now].T, self.clock[now], self.flow[now : now + self.future].T
 
-
 def laplacian_positions(links, roads, size):
     """Each road's share in the slowest swings of the net."""
     near = np.zeros((roads, roads))
@@ -641,7 +616,6 @@ def laplacian_positions(links, roads, size):
 # --- model.py
 import torch
 from torch import nn
-
 
 class TrafficModel(nn.Module):
     def __init__(self, past, future, places, width):
@@ -659,7 +633,6 @@ class TrafficModel(nn.Module):
 # --- train.py
 import torch
 from torch.utils.data import DataLoader
-
 
 def train(model, series, lpls, device, epochs):
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
@@ -679,7 +652,7 @@ def train(model, series, lpls, device, epochs):
 
 # === a_style_is_looked_at_before_painting
 # thread: https://github.com/bytedance/USO/pull/16
-# about: a picture is painted in the style of another. On a GPU with little memory one part of the pipeline is there at a time, the others wait in RAM; a part of the painter reads what a style is
+# about: a picture is painted in the style of another. On a GPU with little memory one part of the pipeline is there at a time, the others wait in RAM. A part of the painter reads what a style is
 # operation: .*layer_norm on cuda:0, cpu
 # operands: weight|.*feature_embedder.*|.*weight
 # category: module-split
@@ -706,7 +679,6 @@ import torch
 from torch import nn
 from transformers import SiglipVisionConfig, SiglipVisionModel
 
-
 class TextEncoder(nn.Module):
     def __init__(self, width):
         super().__init__()
@@ -716,14 +688,12 @@ class TextEncoder(nn.Module):
         tokens = [zlib.crc32(word.encode()) % 50 for word in prompt.split()]
         return self.embed(torch.tensor([tokens], device=self.embed.weight.device))
 
-
 def vision_encoder():
     config = SiglipVisionConfig(hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=2, image_size=8, patch_size=4)
     return SiglipVisionModel(config)
 # --- painter.py
 import torch
 from torch import nn
-
 
 class Painter(nn.Module):
     def __init__(self, channels, width, vision_width):
@@ -741,7 +711,6 @@ from torch import nn
 
 from encoders import TextEncoder, vision_encoder
 from painter import Painter
-
 
 class USOPipeline:
     def __init__(self, device, offload):
@@ -798,17 +767,14 @@ print("latents", [round(value, 4) for value in latents.mean(1)[0].tolist()])
 # --- t5.py
 from transformers import T5Config, T5EncoderModel
 
-
 def small_t5(vocabulary, width):
     config = T5Config(vocab_size=vocabulary, d_model=width, d_kv=8, d_ff=24, num_layers=1, num_heads=2, dropout_rate=0.0)
     return T5EncoderModel(config).eval()
 # --- memory.py
 import torch
 
-
 def get_torch_device():
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-
 
 class ModelPatcher:
     """A model, where it computes, and where it waits."""
@@ -826,7 +792,6 @@ class ModelPatcher:
 import torch
 from torch import nn
 
-
 class PixArt(nn.Module):
     def __init__(self, channels, width, words):
         super().__init__()
@@ -843,10 +808,8 @@ class PixArt(nn.Module):
 import torch
 from torch.nn.functional import pad
 
-
 def padded(embeds, longest):
     return pad(embeds, (0, 0, 0, longest - embeds.shape[1]))
-
 
 @torch.no_grad()
 def sample(patcher, x, conditionings, steps, cfg):
@@ -867,7 +830,6 @@ import torch
 
 from sampler import sample
 
-
 class PromptEncoder:
     def __init__(self, t5):
         self.t5 = t5
@@ -878,7 +840,6 @@ class PromptEncoder:
         tokens = torch.tensor([tokens])
         mask = torch.ones_like(tokens)
         return self.t5(input_ids=tokens, attention_mask=mask).last_hidden_state, mask
-
 
 class TinyPainterSampler:
     def run(self, patcher, positive, negative, steps, cfg, seed):
@@ -912,7 +873,6 @@ print("tokens", tokens)
 import torch
 from torch import nn
 
-
 class RingCache(nn.Module):
     def __init__(self, heads, size, width):
         super().__init__()
@@ -928,7 +888,6 @@ class RingCache(nn.Module):
     def update(self, keys, values, start):
         return self.put(self.keys, keys, start), self.put(self.values, values, start)
 
-
 def sliding_mask(start, steps, size, window):
     """Which slots of a ring hold what a step may see."""
     keys, queries = torch.arange(size), torch.arange(start, start + steps)
@@ -943,7 +902,6 @@ import torch
 from torch import nn
 
 from ring_cache import RingCache, sliding_mask
-
 
 class CachedAttention(nn.Module):
     def __init__(self, width, heads, window, longest):
@@ -965,7 +923,6 @@ from torch import nn
 
 from attention import CachedAttention
 
-
 class Decoder(nn.Module):
     def __init__(self, vocabulary, width, windows, longest):
         super().__init__()
@@ -980,7 +937,6 @@ class Decoder(nn.Module):
         return self.head(hidden[:, -1])
 # --- generate.py
 import torch
-
 
 @torch.no_grad()
 def generate(decoder, prompt, count):
@@ -1028,7 +984,6 @@ from transformers import BatchEncoding
 
 FRAME = 2
 
-
 class FramedTokenizer:
     """Two words before each prompt say what to do with it."""
 
@@ -1046,7 +1001,6 @@ from diffusers import ConfigMixin, ModelMixin
 from diffusers.configuration_utils import register_to_config
 from torch import nn
 
-
 class SmallTransformer(ModelMixin, ConfigMixin):
     @register_to_config
     def __init__(self, channels=4, width=16):
@@ -1062,7 +1016,6 @@ import torch
 from diffusers import DiffusionPipeline
 
 from words import FRAME
-
 
 class PaintingPipeline(DiffusionPipeline):
     model_cpu_offload_seq = "text_encoder->transformer"
@@ -1119,7 +1072,6 @@ import random
 import torch
 from torch.utils.data import Dataset
 
-
 class Pictures(Dataset):
     def __init__(self, count, seed):
         drawn, draw = random.Random(seed), torch.Generator().manual_seed(seed)
@@ -1135,7 +1087,6 @@ class Pictures(Dataset):
     def __getitem__(self, at):
         return self.rows[at]
 
-
 def collate(rows):
     patches = []
     for picture, (height, width), _ in rows:
@@ -1145,7 +1096,6 @@ def collate(rows):
 # --- nit.py
 import torch
 from torch import nn
-
 
 class NativeTransformer(nn.Module):
     """Patches look at those of the same picture."""
@@ -1168,7 +1118,6 @@ class NativeTransformer(nn.Module):
 import torch
 from accelerate import Accelerator
 from torch.utils.data import DataLoader
-
 
 class NitTrainer:
     def __init__(self, model, dataset, collate, batch_size, seed):
