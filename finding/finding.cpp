@@ -120,6 +120,11 @@ bool Operand::read_again_in(size_t frame) const {
   return first != names.end() && first->read_again;
 }
 
+std::string_view Operand::holder_in(size_t frame) const {
+  const auto first = std::find_if(names.begin(), names.end(), [&](const Name& each) { return each.frame == frame; });
+  return first == names.end() ? std::string_view() : first->holder;
+}
+
 // Where memory that is no tensor came from: "memory of 4.0 KiB from cudaMalloc at main.cpp:12".
 static std::string memory_words(const Operand& operand) {
   std::string out = "memory";

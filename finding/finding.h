@@ -142,6 +142,7 @@ struct Name {
   Index frame = kNoIndex;  // into the failing stack
   std::string name;
   bool read_again = false;  // a variable, which the function reads below the line that it is in, too
+  std::string holder = {};  // how what has it there goes to another device: "moves", "frozen", or empty
 };
 
 // What said the device where a tensor was made, or to which it was moved.
@@ -250,6 +251,8 @@ struct Operand : Provenance {
   std::string_view name_in(size_t frame) const;
   // Is that a variable which the frame's function reads again below its line?
   bool read_again_in(size_t frame) const;
+  // How what has it by the name that the frame calls it can be brought to another device.
+  std::string_view holder_in(size_t frame) const;
 };
 
 // Does the frame call a module of PyTorch's?

@@ -111,6 +111,8 @@ void add_lines_near(const Evidence& evidence, Fix& fix);
 // The line that constructed a module whose state was left on the CPU, with the other one's device by its name: for want
 // of words.
 std::optional<Fix> move_where_constructed(const Evidence& evidence);
+// … of a module whose tensor the other operand meets a view of: `solver = Solver("heun").to(device)`.
+std::optional<Fix> move_view_where_constructed(const Evidence& evidence);
 // Of an operand that a line brought to another GPU by words for it, `cache.begin(size, self.device)`: the same line
 // with words for where the other operand is.
 std::optional<Fix> say_other_words(const Evidence& evidence);

@@ -139,6 +139,24 @@ std::vector<std::pair<int64_t, std::string_view>> lines_around(const Frame& line
   return lines;
 }
 
+std::vector<std::pair<int64_t, std::string>> statements_below(const Frame& here, int64_t line) {
+  std::vector<std::pair<int64_t, std::string>> found;
+  size_t depth = std::string::npos;
+  bool open = false;
+  for (const auto& [number, text] : lines_around(here)) {
+    if (number == line) depth = indentation(text);
+    if (number <= line || depth == std::string::npos || (trimmed(text).empty() && !open)) continue;
+    if (!open && indentation(text) < depth && is_definition(trimmed(text))) break;
+    if (open)
+      found.back().second.append("\n").append(text);
+    else
+      found.emplace_back(number, text);
+    open = !Scan(found.back().second).balanced;
+  }
+  if (open) found.pop_back();
+  return found;
+}
+
 bool bound_above(const Frame& line, std::string_view variable) {
   if (variable.empty()) return false;
   const auto lines = lines_around(line);

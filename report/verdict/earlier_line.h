@@ -20,6 +20,8 @@ std::string_view module_in(size_t frame, const Operand& state);
 
 // The lines around, with their numbers, from the top.
 std::vector<std::pair<int64_t, std::string_view>> lines_around(const Frame& line);
+// Statements below that line of its function, as far as the lines around the frame show them.
+std::vector<std::pair<int64_t, std::string>> statements_below(const Frame& here, int64_t line);
 
 // Where the text has the variable, as code and not as another object's attribute; npos: nowhere.
 size_t find_variable(std::string_view text, std::string_view variable);

@@ -35,7 +35,18 @@ Evidence::Evidence(const Finding& it) : finding(it), operands(it.operands) {
     const auto own = innermost_project(stack);
     return event.line() && own && event.line()->same_line(stack[*own]);
   };
+  const auto named = [&](const Operand& each) {
+    return std::ranges::any_of(
+        each.names, [&](const auto& name) { return name.frame < stack.size() && stack[name.frame].project; });
+  };
   for (Operand& operand : operands) {
+    // What a library has made for itself of what the line gives it is that.
+    if (!operand.names.empty() && !named(operand) && operand.computed_from.size() == 1 &&
+        of_this_line(operand.created) && !operand.moved.known() && named(operand.computed_from[0])) {
+      Operand given = operand.computed_from[0];
+      given.mismatched = operand.mismatched;
+      operand = std::move(given);
+    }
     prepare(operand);
     if (operand.expression.empty()) continue;
     if (of_this_line(operand.moved)) operand.created = operand.moved = Event{};
@@ -65,6 +76,25 @@ bool is_loaded_data(const Operand& operand) {
     return frame.file.find("/torch/serialization.py") != frame.file.npos ||
            frame.file.find("/torch/utils/data/") != frame.file.npos;
   });
+}
+
+const finding::Step* placed_when_constructed(const Operand& state) {
+  const auto by_default = [](const finding::Step& each) { return each.what == "defaulted"; };
+  if (std::any_of(state.lineage.begin(), state.lineage.end(), by_default)) return nullptr;
+  for (const finding::Step& step : state.lineage) {
+    const std::string_view text = step.line.source;
+    const size_t call = step.what == "constructed" ? text.find(fmt::format("{}(", step.call)) : text.npos;
+    if (call == text.npos || state.moved.known()) continue;
+    const Scan scan(text);
+    const size_t open = call + step.call.size();
+    const auto closes = [&](size_t at) {
+      return scan.code[at] && text[at] == ')' && scan.depth[at] <= scan.depth[open];
+    };
+    size_t close = open + 1;
+    while (close < text.size() && !closes(close)) ++close;
+    if (close < text.size() && text.substr(close + 1).starts_with(".to(")) return &step;
+  }
+  return nullptr;
 }
 
 bool placed_by_choice(const Operand& operand) {

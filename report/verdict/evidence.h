@@ -30,6 +30,8 @@ bool made_by_a_layer(const Operand& operand);
 bool is_loaded_data(const Operand& operand);
 // Made on a GPU by a line that says so, and in no constructor: no move of a model has left it behind.
 bool placed_by_choice(const Operand& operand);
+// Does the line that constructed its module put that where it lies, too: `Tokenizer(codes).to(device)`?
+const finding::Step* placed_when_constructed(const Operand& state);
 // The step in which a call gave a GPU without a number to what made it, `f(x, device="cuda")`; null: none did.
 const finding::Step* given_the_current_device(const Operand& operand);
 // Does it lie where an attribute says, a device that somebody wrote down, which the other one has left since?

@@ -1,6 +1,8 @@
 // Lines near the one that a fix changes, which would be refused next: nothing has run yet that could tell, so their
 // text does.
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "common/format.h"
 #include "common/python_scan.h"
@@ -29,7 +31,7 @@ const Operand* named(const Evidence& evidence, size_t frame, std::string_view na
 }
 
 // `x` where the fix gives it another device.
-std::optional<std::string> variable_of(const Fix& fix) {
+std::optional<std::string> moved_variable(const Fix& fix) {
   const auto name = assigned_name(fix.code.substr(0, fix.code.find('\n')));
   return name && is_identifier(*name) ? name : std::nullopt;
 }
@@ -43,7 +45,7 @@ std::optional<std::string> fill_there(std::string_view text, std::string_view va
 
 void add_below(const Evidence& evidence, Fix& fix) {
   const auto own = innermost_project(evidence.stack);
-  const auto variable = variable_of(fix);
+  const auto variable = moved_variable(fix);
   if (!own || !variable) return;
   const Frame& here = evidence.stack[*own];
   const Operand* const moved = named(evidence, *own, *variable);
@@ -64,6 +66,70 @@ void add_below(const Evidence& evidence, Fix& fix) {
     if (is_known(fix, number)) continue;
     if (auto code = give_device_beside(text, *variable, fmt::format("{}.device", *variable)))
       fix.also.push_back({here.file, number, std::move(*code)});
+  }
+}
+
+// Is what the statement gives on the CPU, or no tensor, wherever what it reads is?
+bool leaves_devices(std::string_view text) {
+  constexpr std::string_view kLeave[] = {".item()", ".tolist()", ".numpy()", ".cpu()", "int(", "float(", "len("};
+  return std::any_of(std::begin(kLeave), std::end(kLeave),
+                     [&](std::string_view each) { return text.find(each) != text.npos; });
+}
+
+std::vector<std::string> targets_of(std::string_view text) {
+  if (const auto name = assigned_name(text)) return {*name};
+  return unpacked_names(text);
+}
+
+// `row = torch.arange(n)` below `spans = torch.arange(m, device=x.device)`, where a line further down computes with
+// both.
+void add_made_below(const Evidence& evidence, Fix& fix) {
+  const auto variable = moved_variable(fix);
+  const auto device = keyword_argument(fix.code, "device");
+  const auto runs = [&](const Frame& each) { return each.project && each.file == fix.file && each.line >= fix.line; };
+  const auto frame = std::find_if(evidence.stack.begin(), evidence.stack.end(), runs);
+  if (!variable || !device || frame == evidence.stack.end()) return;
+  const auto lines = lines_around(*frame);
+  const auto fixed = std::find_if(lines.begin(), lines.end(), [&](const auto& each) { return each.first == fix.line; });
+  if (fixed == lines.end() || give_device(fixed->second, *device) != fix.code) return;
+  const auto below = statements_below(*frame, fix.line);
+  const bool same_function = frame->line == fix.line || std::any_of(below.begin(), below.end(), [&](const auto& each) {
+                               return each.first == frame->line;
+                             });
+  if (!same_function) return;
+  std::set<std::string, std::less<>> moved = {*variable};
+  std::map<std::string, finding::Edit, std::less<>> left;  // by what has it
+  const auto add = [&](const finding::Edit& edit) {
+    if (is_known(fix, edit.line)) return;
+    const auto behind = std::ranges::find_if(fix.also, [&](const auto& each) { return each.line > edit.line; });
+    fix.also.insert(behind, edit);
+  };
+  for (const auto& [number, text] : below) {
+    const auto is_read = [&](const auto& name) { return reads(text, name) > 0; };
+    const auto reader = std::find_if(moved.begin(), moved.end(), is_read);
+    const std::vector<std::string> targets = targets_of(text);
+    const bool makes = makes_tensor(text) && !says_device(text), leaves = leaves_devices(text);
+    const auto source = std::find_if(left.begin(), left.end(), [&](const auto& each) { return is_read(each.first); });
+    std::optional<finding::Edit> edit;
+    if (source != left.end()) edit = source->second;
+    if (makes && reader != moved.end()) {
+      if (auto code = give_device_beside(text, *reader, *device)) add({fix.file, number, std::move(*code)});
+    } else if (makes && targets.size() == 1) {
+      if (auto code = give_device(text, *device)) edit = {fix.file, number, std::move(*code)};
+    } else if (reader != moved.end() && !leaves) {
+      for (const auto& [name, each] : left)
+        if (is_read(name)) add(each);
+    }
+    const bool goes_along = reader != moved.end() && !leaves;
+    for (const std::string& target : targets) {
+      if (target == variable_of(*device)) return;
+      moved.erase(target);
+      left.erase(target);
+      if (goes_along)
+        moved.insert(target);
+      else if (edit && !leaves)
+        left[target] = *edit;
+    }
   }
 }
 
@@ -148,6 +214,7 @@ void add_lines_near(const Evidence& evidence, Fix& fix) {
   add_below(evidence, fix);
   add_to_numpy(evidence, fix);
   if (fix.repairs != Repairs::cause) return;
+  add_made_below(evidence, fix);
   add_alike(evidence, fix);
   add_attributes(evidence, fix);
 }

@@ -7,6 +7,7 @@
 #include "report/verdict/cause.h"
 #include "report/verdict/cpp_device.h"
 #include "report/verdict/device_edits.h"
+#include "report/verdict/earlier_line.h"
 #include "report/verdict/source_line.h"
 
 namespace devtrace::report::verdict {
@@ -232,6 +233,11 @@ std::optional<Fix> move_at(const Evidence& evidence, size_t frame, const Operand
     const bool again = source && (source->read_again_in(frame) || reads(here.source, source->name_in(frame)) > 1);
     if (again && may_stand_in_front(here, source->name_in(frame)) && says_in_front(here, device))
       return line_fix(here, move_of(source->name_in(frame), device) + dedented(here.source));
+    // What an attribute gives that no object has under that name.
+    const std::string_view text = operand.expression;
+    const bool in_front = may_stand_in_front(here, text) || assigned_name(here.source) == text;
+    if (is_reference(text) && reads(here.source, text) > 1 && in_front && says_in_front(here, device))
+      return line_fix(here, move_of(text, device) + dedented(here.source));
     auto line = move_expression(here.source, operand.expression, device);
     if (!line) return std::nullopt;
     return line_fix(here, properties_moved(evidence, frame, operand, std::move(*line), device));
@@ -260,8 +266,53 @@ std::optional<Fix> move_at(const Evidence& evidence, size_t frame, const Operand
   return std::nullopt;
 }
 
+// `batch = batch.to(device)` in front of a line that computes with `batch.ids`, where others of the batch lie there and
+// are computed with, too.
+static std::optional<Fix> move_holder(const Evidence& evidence, size_t frame, const Operand& operand,
+                                      const std::string& device) {
+  const Frame& here = evidence.stack[frame];
+  const std::string_view name = operand.name_in(frame), holder = name.substr(0, name.find_last_of(".["));
+  if (operand.holder_in(frame) != "moves" || !is_identifier(holder) || holder == "self" ||
+      !may_stand_in_front(here, holder) || !says_in_front(here, device) || device.find(holder) == 0)
+    return std::nullopt;
+  const auto beside = [&](const Operand& each) {
+    const std::string_view own = each.name_in(frame);
+    return own != name && own.starts_with(holder) && own.substr(0, own.find_last_of(".[")) == holder;
+  };
+  const bool several =
+      std::ranges::any_of(operand.siblings, beside) || std::ranges::any_of(evidence.operands, [&](const Operand& each) {
+        return each.device == operand.device && beside(each);
+      });
+  if (!several) return std::nullopt;
+  return line_fix(here, fmt::format("{0} = {0}.to({1})\n{2}", holder, device, dedented(here.source)));
+}
+
+// … and of a dict, where lines below read what else it has: `batch[name]`.
+static std::optional<Fix> move_dict(const Evidence& evidence, size_t frame, const Operand& operand,
+                                    const std::string& device) {
+  const Frame& here = evidence.stack[frame];
+  const std::string_view name = operand.name_in(frame), dict = container_of(name), key = name.substr(dict.size());
+  const bool one_step = !dict.empty() && name.find(']') + 1 == name.size() && key.find_first_of("\"'") == 1;
+  if (!one_step || !operand.on_cpu() || !is_identifier(dict) || !may_stand_in_front(here, dict) ||
+      !says_in_front(here, device) || device.find(dict) == 0)
+    return std::nullopt;
+  const auto others = [&](const auto& statement) {
+    const std::string_view text = statement.second;
+    const size_t at = find_variable(text, dict);
+    const std::string_view rest = at == text.npos ? std::string_view() : text.substr(at + dict.size());
+    return rest.starts_with('[') && !rest.starts_with(key) &&
+           assigned_name(text) != text.substr(at, rest.find(']') + 1) && !says_device(text);
+  };
+  const auto below = statements_below(here, here.line);
+  if (std::ranges::none_of(below, others)) return std::nullopt;
+  const std::string moved = moved_container(operand, dict, key, dict, device);
+  return line_fix(here, fmt::format("{} = {}\n{}", dict, moved, dedented(here.source)));
+}
+
 std::optional<Fix> move_with_siblings(const Evidence& evidence, size_t frame, const Operand& operand,
                                       const std::string& device) {
+  if (auto fix = move_dict(evidence, frame, operand, device)) return fix;
+  if (auto fix = move_holder(evidence, frame, operand, device)) return fix;
   auto fix = move_at(evidence, frame, operand, device);
   const Frame& here = evidence.stack[frame];
   if (!fix || !says_in_front(here, device)) return fix;
@@ -278,7 +329,8 @@ std::optional<Fix> move_with_siblings(const Evidence& evidence, size_t frame, co
   }
   const auto may_be_given = [&](const Operand& it) {
     const bool assigned = may_be_assigned(it.name_in(frame)) || is_of_a_dict(it, frame);
-    return assigned && !it.is_parameter && may_stand_in_front(here, it.name_in(frame));
+    return assigned && !it.is_parameter && operand.holder_in(frame) != "frozen" &&
+           may_stand_in_front(here, it.name_in(frame));
   };
   std::string others;
   const auto moves = [&](std::string_view own) {

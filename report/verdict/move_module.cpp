@@ -43,6 +43,16 @@ std::optional<Fix> move_named(const Evidence& evidence, size_t frame, const Oper
   return std::nullopt;
 }
 
+// … `layer` of `added = layer(x)`, which nothing but the line calls so.
+std::optional<Fix> move_called_alone(const Evidence& evidence, size_t frame, const Operand& other) {
+  const Frame& line = evidence.stack[frame];
+  const std::string module = called_in_value(line.source);
+  const bool calls = frame > 0 && evidence.stack[frame - 1].function.ends_with("_call_impl");
+  if (!calls || !is_reference(module)) return std::nullopt;
+  auto code = moved_in_call(line.source, module, module, device_expression(evidence, frame, other));
+  return code ? std::optional(line_fix(line, std::move(*code))) : std::nullopt;
+}
+
 bool bound_by(const Holder& holder, const Frame& line) {
   return holder.bound.file == line.file && holder.bound.line == line.line;
 }
@@ -104,6 +114,7 @@ std::optional<Fix> move_part_where_called(const Evidence& evidence) {
     if (!frame) continue;
     std::optional<Fix> fix;
     if (whole && pair.it->is_state()) fix = move_named(evidence, *frame, *pair.it, *pair.other);
+    if (whole && pair.it->is_state() && !fix) fix = move_called_alone(evidence, *frame, *pair.other);
     if (is_attribute_of(*pair.it, *module)) fix = move_called(evidence, *frame, *pair.other, {});
     if (fix) return fix;
   }

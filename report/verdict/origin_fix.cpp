@@ -74,6 +74,7 @@ bool undecided(const Evidence& evidence, const Operand& it) {
   const Event* placed = it.placed();
   if (std::any_of(it.lineage.begin(), it.lineage.end(), [](const Step& each) { return each.what == "defaulted"; }))
     return true;
+  if (placed_when_constructed(it)) return false;
   if (current_by_name(it) || given_the_current_device(it)) return true;
   // What a module computed lies where its state does.
   const bool by_state = evidence.has_state_on(it.device) && !it.is_of_state() && made_by_a_module(it) &&
@@ -243,9 +244,25 @@ std::optional<Fix> say_other_words(const Evidence& evidence) {
   return std::nullopt;
 }
 
+std::optional<Fix> move_view_where_constructed(const Evidence& evidence) {
+  const auto left = [](const Operand& it) { return !it.view_of.empty() && it.on_cpu() && !it.moved.known(); };
+  const auto pair = evidence.pair(left, [](const Operand& other) { return !other.on_cpu(); });
+  if (!pair) return std::nullopt;
+  for (const Step& step : pair.it->lineage) {
+    const std::string type = called_in_value(step.line.source);
+    const std::string_view device = expression_of(step, pair.other->device);
+    const auto in_parts = [&](const auto& each) { return each.type == type && each.devices.size() > 1; };
+    if (step.what != "returned" || type.empty() || device.empty() || !constructs(pair.it->created.stack, type) ||
+        std::ranges::any_of(evidence.refusal.modules, in_parts))
+      continue;
+    if (auto code = move_value(step.line.source, device)) return repair_of(step.line, std::move(*code));
+  }
+  return std::nullopt;
+}
+
 std::optional<Fix> move_where_constructed(const Evidence& evidence) {
   const auto left = [](const Operand& it) {
-    return it.is_state() && it.on_cpu() && !it.moved.known() && it.hook.empty();
+    return it.is_state() && it.on_cpu() && !it.moved.known() && it.hook.empty() && !placed_when_constructed(it);
   };
   const auto pair = evidence.pair(left, [](const Operand& other) { return !other.on_cpu(); });
   if (!pair || is_one_of_parts_left(evidence, *pair.it)) return std::nullopt;

@@ -289,6 +289,8 @@ finding::Cause cause_of(const Finding& finding) noexcept try {
   };
   if (only_runs())
     if (auto fix = fix_at_origin(evidence)) cause.fix = std::move(fix);
+  if (only_runs())
+    if (auto fix = move_view_where_constructed(evidence)) cause.fix = std::move(fix);
   const auto own = innermost_project(evidence.stack);
   if (only_runs() && (!cause.fix || (own && cause.fix->file == evidence.stack[*own].file &&
                                      cause.fix->line == evidence.stack[*own].line)))

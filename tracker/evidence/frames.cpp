@@ -16,6 +16,10 @@ namespace {
 using python::Api;
 using python::Ref;
 
+// What the user's function does below the line tells what a repair has to reach, too.
+constexpr Margin kNearby = {8, 24};
+constexpr size_t kMostExcerpts = 4;
+
 // The region of the instruction that a frame is executing, in bytes, from code.co_positions() (3.11 and later).
 Region position_of(const Api& api, long long instruction, PyObject* code) {
   Region region;
@@ -125,7 +129,7 @@ std::vector<std::string> Frame::positional(const Api& api) const {
 
 std::vector<Frame> frames(const Api& api, const python::FrameSource& from, size_t most, const SourceReader& sources) {
   std::vector<Frame> found;
-  bool excerpt_taken = false;
+  size_t excerpts = 0;
   const std::string library = standard_library(api);
   const auto take = [&](Frame frame) {
     const Source& source = sources.file(frame.file);
@@ -134,7 +138,10 @@ std::vector<Frame> frames(const Api& api, const python::FrameSource& from, size_
     frame.torch = frame.file.find("/torch/") != std::string::npos && !frame.project;
     frame.region = source.closed(frame.region);
     frame.source = source.lines(frame.region);
-    if (frame.project && !std::exchange(excerpt_taken, true)) frame.around = source.around(frame.region);
+    if (frame.project && excerpts < kMostExcerpts) {
+      frame.around = source.around(frame.region, kNearby);
+      ++excerpts;
+    }
     frame.exact = frame.region.column >= 0;
     frame.expression = frame.exact ? source.text(frame.region) : frame.source;
     frame.cut = ends_with(source.before(frame.region), '.');

@@ -21,7 +21,7 @@ struct Frame {
   std::string function;
   Region region;           // of the call that is under way; line 0 when unknown
   std::string source;      // its whole lines
-  finding::Around around;  // and what stands around them; only of the innermost frame of the user's own
+  finding::Around around;  // and what stands around them; of the innermost frames of the user's own
   std::string expression;  // its own text; `source` where `exact` is false
   std::string statement;   // of an assignment whose target the expression is
   bool exact = false;      // the interpreter told the call's columns

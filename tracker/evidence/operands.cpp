@@ -4,6 +4,7 @@
 
 #include "common/format.h"
 #include "tracker/evidence/lineage/lineage.h"
+#include "tracker/evidence/lineage/movable.h"
 #include "tracker/evidence/lineage/siblings.h"
 #include "tracker/evidence/objects/object_walk.h"
 #include "tracker/evidence/operand_names.h"
@@ -69,8 +70,11 @@ class Collector {
     for (Operand& operand : operands_) {
       add_provenance(operand, operand.device, operand.storage, source_);
       operand.lineage = lineage(api_, operand, names, frames_, source_);
-      for (finding::Name& name : operand.names)
-        name.read_again = frames_[name.frame].project && names.read_again(name.frame, name.name);
+      for (finding::Name& name : operand.names) {
+        if (!frames_[name.frame].project) continue;
+        name.read_again = names.read_again(name.frame, name.name);
+        if (!operand.has_role_of_state()) name.holder = holder_of(api_, torch_, scope_, name, source_);
+      }
     }
     if (direct) {
       note_expressions(names, facts);

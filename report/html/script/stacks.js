@@ -1,6 +1,8 @@
 // Stacks side by side: the failing call at the left, and a row for each operand: where it was created, where it was last moved. The user's own
 // frames stand out, those of libraries fold away between them.
 
+const linesShown = 3; // above and below; what the log has beyond them is read by the verdict
+
 // The frame's line with those around it, where the log has them.
 function drawSource(frame) {
   const around = object(frame.around);
@@ -8,8 +10,9 @@ function drawSource(frame) {
   const lines = string(around.text).split("\n");
   if (first < 1 || !string(around.text)) return string(frame.source) && make("pre", null, breakable(shortened(compact(dedented(frame.source)), 1000)));
   const last = frame.line + Math.max(1, string(frame.source).split("\n").length) - 1;
-  return make("pre", { className: "lines" }, lines.slice(0, 20).map((text, at) => {
-    const number = first + at;
+  const from = Math.max(0, frame.line - linesShown - first);
+  return make("pre", { className: "lines" }, dedented(lines.slice(from, last + linesShown - first + 1).join("\n")).split("\n").slice(0, 20).map((text, at) => {
+    const number = first + from + at;
     const here = number >= frame.line && number <= last;
     const shownText = here && number > frame.line ? text.replace(/^ {13,}/, " ".repeat(12)) : text;
     return make("span", { className: here ? "line here" : "line" }, make("i", { "aria-hidden": "true" }, String(number)), " ", here ? breakable(shortened(shownText, 300)) : shortened(text, 300), "\n");
@@ -30,6 +33,7 @@ function folded(frames, title) {
 function drawFrames(frames) {
   // A comprehension before Python 3.12 is a frame of its own, on the same line as the one around it.
   const all = objects(frames).filter((frame, at, whole) => at === 0 || place(frame) !== place(whole[at - 1]) || !frame.project);
+  const excerpt = all.find((frame) => frame.around);
   const anyMine = all.some((frame) => frame.project === true);
   const items = [];
   let at = 0;
@@ -41,7 +45,7 @@ function drawFrames(frames) {
     let end = at;
     while (end < all.length && all[end].project !== true) ++end;
     if (end > at) items.push(folded(all.slice(at, end), `${end - at} library frame${end - at > 1 ? "s" : ""}`));
-    if (end < all.length) items.push(drawFrame(all[end]));
+    if (end < all.length) items.push(drawFrame(all[end] === excerpt ? excerpt : { ...all[end], around: null }));
     at = end + 1;
   }
   return make("ol", null, items);

@@ -35,9 +35,13 @@ const Frame* made_anew(const Operand& it) {
   const Frame* made = it.created.line();
   if (!made && it.created.stack.empty() && !it.lineage.empty() && it.lineage[0].what == "made")  // NumPy's memory
     return it.on_cpu() && it.is_state() && !says_device(it.lineage[0].line.source) ? &it.lineage[0].line : nullptr;
-  if (it.moved.known() || !made || !made->project || !makes_tensor(made->source) || says_device(made->source))
-    return nullptr;
-  return in_a_constructor(it.created.stack) || it.module_class.empty() ? nullptr : made;
+  if (it.moved.known() || !made || !made->project || says_device(made->source)) return nullptr;
+  const std::string_view path = it.module_path;
+  const bool assigns = assigned_name(made->source) == fmt::format("self.{}", path.substr(path.rfind('.') + 1));
+  if (!makes_tensor(made->source) && !assigns) return nullptr;
+  const Stack& stack = it.created.stack;
+  const bool constructed = constructs(stack, it.module_class) || constructs(stack, it.root_class);
+  return it.module_class.empty() || constructed || (!assigns && in_a_constructor(stack)) ? nullptr : made;
 }
 
 std::optional<Cause> replaced_by_a_method(const Evidence& evidence) {
@@ -55,6 +59,11 @@ std::optional<Cause> replaced_by_a_method(const Evidence& evidence) {
       continue;
     if (reads(made.source, name) != 0 || !dedented(made.source).starts_with(fmt::format("{} = ", name))) continue;
     if (auto code = give_device(made.source, fmt::format("{}.device", other))) fix = repair_of(made, std::move(*code));
+  }
+  for (const finding::Step& step : pair.it->lineage) {
+    const std::string_view device = expression_of(step, pair.other->device);
+    if (fix || !step.line.same_line(made) || device.empty()) continue;
+    if (auto code = move_value(made.source, device)) fix = repair_of(made, std::move(*code));
   }
   if (!fix) fix = fix_at_origin(evidence);
   if (!fix) fix = repair_of(made, {});
@@ -164,11 +173,18 @@ std::optional<Cause> taken_from_its_module(const Evidence& evidence) {
       use_site(evidence)};
 }
 
-// `copy.to(device=kind)` → `copy.to(device=next(copy.parameters()).device)`, of a line that moves a module.
+// `copy.to(device=kind)` → `copy.to(device=next(copy.parameters()).device)`, of a line that moves a module; a model
+// that a map has spread over devices is not moved at all.
 std::optional<std::string> left_where_it_was(const Operand& state, const Frame& line) {
   const std::string statement = dedented(line.source);
   const std::string name = statement.substr(0, statement.find(".to("));
   if (!state.is_parameter || !is_reference(name)) return std::nullopt;
+  const bool mapped = state.device_map.ends_with(fmt::format(": {}", state.moved.from));
+  const bool model = std::any_of(state.names.begin(), state.names.end(), [&](const auto& each) {
+    return each.name == fmt::format("{}.{}", name, state.module_path);
+  });
+  if (mapped && model && only_moves(statement))
+    return fmt::format("if not hasattr({}, \"hf_device_map\"):\n    {}", name, statement);
   return redirect_move(line.source, fmt::format("next({}.parameters()).device", name));
 }
 
@@ -517,6 +533,18 @@ std::optional<Cause> left_on_cpu(const Evidence& evidence) {
                  fmt::format("{} is constructed in this call, by {}, and stays on the CPU: {} meets {}.",
                              of_model(*pair.other), at(&step->line), pair.other->name, with_place(*pair.it)),
                  fix_at_origin(evidence)};
+  if (const finding::Step* step = placed_when_constructed(*pair.other)) {
+    std::optional<Fix> fix;
+    for (const finding::Step& each : pair.it->lineage) {
+      const std::string_view said = expression_of(each, pair.it->device), own = expression_of(each, pair.other->device);
+      if (fix || said.empty() || own.empty()) continue;
+      if (auto code = replace_read(each.line.source, said, own)) fix = repair_of(each.line, std::move(*code));
+    }
+    return Cause{"input-not-moved", Confidence::medium,
+                 fmt::format("{} constructs {} and puts it on the CPU; {} meets {}.", at(&step->line),
+                             of_model(*pair.other), with_place(*pair.it), pair.other->name),
+                 fix ? std::move(fix) : move_where_named(evidence, *pair.it, *pair.other)};
+  }
   if (auto cause = left_where_constructed(evidence, *pair.it, *pair.other)) return cause;
   if (auto cause = registered_after_the_move(evidence, *pair.it, *pair.other)) return cause;
   Cause cause{kModuleSplit, Confidence::medium,

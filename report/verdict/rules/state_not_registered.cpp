@@ -126,6 +126,8 @@ std::optional<Fix> fix_of_hidden(const Evidence& evidence, const Operand::Hidden
     if (auto fix = move_owner_where_constructed(evidence, it, other)) return fix;
   if (auto fix = register_what_it_has(hidden)) return fix;
   if (auto fix = register_modules(*hidden.chain, hidden.module, it)) return fix;
+  if (it.is_state())
+    if (auto fix = move_part_where_called(evidence)) return fix;
   if (auto fix = move_where_named(evidence, it, other)) return fix;
   return make_there(evidence, it, other);
 }

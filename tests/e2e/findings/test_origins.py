@@ -124,10 +124,10 @@ def test_the_lines_around_the_users_own(rehearse):
     outcome = rehearse(PROGRAM)
     frame = next(frame for frame in outcome.finding["python"] if frame.get("project"))
     here = line_of(outcome, "# HERE")
-    assert frame["around"]["line"] == here - 3
+    assert frame["around"]["line"] == here - 8
     lines = frame["around"]["text"].split("\n")
-    assert lines[3:5] == ["    total = left + there  # HERE", "    print(total)"]
-    assert lines[1] == "    with torch.cuda.device(1):  # BLOCK" and lines[6].startswith("thread = ")
+    assert lines[8:10] == ["    total = left + there  # HERE", "    print(total)"]
+    assert lines[6] == "    with torch.cuda.device(1):  # BLOCK" and lines[11].startswith("thread = ")
     others = [frame for frame in outcome.finding["python"] if not frame.get("project")]
     assert others and all("around" not in frame for frame in others)
     moved = next(one for one in outcome.finding["operands"] if "moved" in one)["moved"]["python"]

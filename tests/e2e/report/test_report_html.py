@@ -324,6 +324,20 @@ def test_the_lines_around_are_numbered(page, tmp_path):
     assert [line.text for line in page.all(".stack .line.here")] == ["41 for x in y:"]
 
 
+def test_of_the_lines_around_the_nearest_are_shown(page, tmp_path):
+    """The verdict reads more of them than a person who looks at a stack."""
+    process, finding, end = (json.loads(line) for line in (DATA / "private_gpt.jsonl").read_text().splitlines())
+    mine = [frame for frame in finding["python"] if frame.get("project")]
+    for frame in mine:
+        frame["around"] = {"line": max(1, frame["line"] - 8), "text": "\n".join(f"    line {number}" for number in range(max(1, frame["line"] - 8), frame["line"] + 25))}
+    log = tmp_path / "log.jsonl"
+    log.write_text("\n".join(json.dumps(record) for record in (process, finding, end)) + "\n")
+    page.open(render(log, tmp_path))
+    here = mine[0]["line"]
+    assert len(mine) > 1, "an outer frame's are there for the verdict alone"
+    assert [line.text.rstrip() for line in page.all(".stack .line")] == [f"{number} line {number}" for number in range(here - 3, here + 4)]
+
+
 def test_the_time_line_is_in_order_and_by_thread(page, thousand):
     page.open(thousand, hash="#finding-3")
     rows = [[cell.text for cell in row.find_elements(By.CSS_SELECTOR, "th,td")] for row in page.all(".time-line tbody tr")]

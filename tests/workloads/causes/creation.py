@@ -490,3 +490,47 @@ def at_rest(count, device, total=None):
         total = species.charge * count
     return torch.ones(count, device=device) * total.unsqueeze(-1)
 at_rest(3, "cuda:0")
+
+# === what a function makes below, and computes with the same
+# category: created-without-device
+# confidence: medium
+# repairs: cause
+# fix: steps = torch.arange(3, device=seconds.device)[:, None]
+# also: row = torch.arange(2, device=seconds.device)[None]
+# also: text = torch.arange(2, device=seconds.device) + places.max()
+def positions(seconds):
+    steps = torch.arange(3)[:, None]
+    alone = torch.zeros(3)
+    row = torch.arange(2)[None]
+    count = int(alone.sum()) + 2
+    time = (steps * seconds).expand(-1, count)
+    places = torch.cat([time, row])
+    text = torch.arange(2) + places.max()
+    return torch.cat([places, text[None]]), alone.numpy()
+positions(torch.ones(1, device="cuda:0"))
+
+# === a buffer that a method of its module assigns, and PyTorch makes a mask of
+# category: created-without-device
+# confidence: medium
+# repairs: cause
+# fix: self.mask = (owner[:, None] != owner[None]).to(next(self.attend.parameters()).device)
+class Points(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mask", torch.zeros(0, 0, dtype=torch.bool), persistent=False)
+        self.attend = nn.MultiheadAttention(4, 2, batch_first=True)
+
+    def classes(self, counts):
+        owner = torch.arange(len(counts)).repeat_interleave(torch.tensor(counts))
+        self.mask = owner[:, None] != owner[None]
+
+    def forward(self, x):
+        return self.attend(x, x, x, attn_mask=self.mask, need_weights=False)[0]
+
+class Reader:
+    def __init__(self, counts):
+        self.model = Points().to("cuda:0").eval()
+        self.model.classes(counts)
+
+with torch.inference_mode():
+    Reader([2, 1]).model(torch.ones(1, 3, 4, device="cuda:0"))

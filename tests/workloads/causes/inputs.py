@@ -1,4 +1,6 @@
 # What a caller gives to a model or a function: causes that only structure tells apart.
+import dataclasses
+
 import torch
 from torch import nn
 torch.manual_seed(0)
@@ -723,3 +725,60 @@ def learn(net, memory, device):
     values = net(batch.states).gather(1, batch.actions[:, None])
     return values.sum()
 learn(nn.Linear(3, 2).to("cuda:0"), Memory(), torch.device("cuda:0"))
+
+# === fields of a batch that moves itself
+# category: input-not-moved
+# confidence: high
+# repairs: cause
+# fix: batch = batch.to(next(model.parameters()).device)
+# fix: loss = nn.functional.mse_loss(model(batch.x), batch.y)
+@dataclasses.dataclass(frozen=True)
+class Batch:
+    x: torch.Tensor
+    y: torch.Tensor
+
+    def to(self, device):
+        return dataclasses.replace(self, x=self.x.to(device), y=self.y.to(device))
+
+def collated(rows):
+    return Batch(torch.ones(rows, 3), torch.ones(rows, 2))
+
+def loss_of(model, batch):
+    loss = nn.functional.mse_loss(model(batch.x), batch.y)
+    return loss
+
+loss_of(nn.Linear(3, 2).to("cuda:0"), collated(2))
+
+# === fields of a batch that cannot be assigned
+# category: input-not-moved
+# confidence: high
+# repairs: cause
+# fix: out = model(batch.x.to(next(model.parameters()).device))
+@dataclasses.dataclass(frozen=True)
+class Pair:
+    x: torch.Tensor
+    y: torch.Tensor
+
+def paired(rows):
+    return Pair(torch.ones(rows, 3), torch.ones(rows, 2))
+
+def answer(model, batch):
+    out = model(batch.x)
+    return out, batch.y * 2
+
+answer(nn.Linear(3, 2).to("cuda:0"), paired(2))
+
+# === a dict of which lines below read more
+# category: input-not-moved
+# confidence: high
+# repairs: cause
+# fix: batch = {key: value.to(next(model.parameters()).device) for key, value in batch.items()}
+# fix: outputs = {"next": model(batch["ids"])}
+def sums_of(model, batch):
+    total = 0.0
+    outputs = {"next": model(batch["ids"])}
+    for name, logits in outputs.items():
+        total += (logits - batch[name]).sum().item()
+    return total
+
+sums_of(nn.Linear(3, 2).to("cuda:0"), {"ids": torch.ones(2, 3), "next": torch.ones(2, 2)})

@@ -574,3 +574,85 @@ fused = nn.ModuleDict({"query": nn.Linear(3, 3).to("cuda:0"), "value": nn.Linear
 for each in fused.children():
     each.global_scale = scale_of(each.weight.detach())
 smallest(list(fused.children()))
+
+# === modules of a list that no module has, of two layers each
+# category: state-not-registered
+# confidence: high
+# repairs: line
+# fix: added = low_rank.to(x.device)(x[:1])
+class LowRank(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.down, self.up = nn.Linear(4, 1), nn.Linear(1, 4)
+
+    def forward(self, x):
+        return self.up(self.down(x))
+
+class Processor:
+    def __init__(self):
+        self.lora = [LowRank() for _ in range(2)]
+
+    def __call__(self, x):
+        for low_rank in self.lora:
+            added = low_rank(x[:1])
+            x = x + added
+        return x
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner, self.processor = nn.Linear(4, 4), Processor()
+
+    def forward(self, x):
+        x = self.inner(x)
+        return self.processor(x)
+
+attention = Attention().to("cuda:0")
+attention(torch.ones(2, 4, device="cuda:0"))
+
+# === a view of a buffer whose module nobody has moved
+# category: module-split-or-hook-missing
+# confidence: low
+# repairs: cause
+# fix: solver = Solver().to(device)
+class Solver(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("lower", torch.ones(2, 2))
+        self.register_buffer("weights", torch.ones(2))
+
+    def step(self, field, x):
+        slopes = torch.stack([field(x), field(x)])
+        return torch.einsum("s,sd->d", self.lower[1, :], slopes) + torch.einsum("s,sd->d", self.weights, slopes)
+
+device = torch.device("cuda:0")
+field = nn.Linear(3, 3).to(device)
+solver = Solver()
+solver.step(field, torch.ones(3, device=device))
+
+# === a module that its constructing line puts on the CPU
+# category: input-not-moved
+# confidence: medium
+# repairs: cause
+# fix: codes = torch.tensor([0, 1], device=next(self.tokenizer.parameters()).device)
+class Tokenizer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.book, self.out = nn.Embedding(3, 2), nn.Linear(2, 1)
+
+    def decode(self, codes):
+        return self.out(self.book(codes))
+
+def load_tokenizer(device="cpu"):
+    return Tokenizer().to(device).eval()
+
+class Stage:
+    def __init__(self, device):
+        self.device = device
+        self.tokenizer = load_tokenizer({"tokenizer": "cpu"}["tokenizer"])
+
+    def __call__(self):
+        codes = torch.tensor([0, 1], device=self.device)
+        return self.tokenizer.decode(codes)
+
+Stage(torch.device("cuda:0"))()

@@ -721,3 +721,29 @@ def scales():
     return torch.ones(2, 1)
 product.give(torch.ones(2, 2, dtype=torch.int8).to("cuda:0"), scales())
 product()
+
+# === an attribute that a module's own dict has, read twice
+# category: state-not-registered
+# confidence: medium
+# repairs: line
+# fix: self.v = self.v.to(x.device)
+# fix: self.v = self.v + (x - self.v) / 2
+class Neuron(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.memories = {"v": torch.full((3,), 0.1)}
+
+    def __getattr__(self, name):
+        memories = self.__dict__.get("memories", {})
+        return memories[name] if name in memories else super().__getattr__(name)
+
+    def __setattr__(self, name, value):
+        memories = self.__dict__.get("memories", {})
+        memories.__setitem__(name, value) if name in memories else super().__setattr__(name, value)
+
+    def forward(self, x):
+        self.v = self.v + (x - self.v) / 2
+        return self.v
+
+net = nn.Sequential(nn.Linear(3, 3), Neuron(), nn.Linear(3, 1)).to("cuda:0")
+net(torch.ones(2, 3, device="cuda:0"))

@@ -155,7 +155,8 @@ finding::List<finding::Operand> siblings(const python::Api& api, const Torch& to
     scope.for_each_local(name.frame, [&](const std::string& variable, PyObject* value) {
       const char* const role = frame.is_parameter(api, variable) ? "argument" : "variable";
       const auto reached = [&](const ReachedObject& each) { visit(each, role); };
-      walk.walk(value, variable, 2, variable == "self", reached);
+      const bool object = variable == "self" || (name.name.starts_with(variable + ".") && !torch.is_module(value));
+      walk.walk(value, variable, 2, object, reached);
       if (variable == "self" && torch.is_module(value)) walk.module_attributes(value, variable, 2, reached);
     });
   }

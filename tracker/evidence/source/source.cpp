@@ -14,7 +14,6 @@ namespace {
 using python::Ref;
 
 constexpr int kMostLines = 10;
-constexpr int kLinesAround = 3;
 constexpr size_t kLongestLine = 300;
 constexpr size_t kLongestFile = 8u << 20;  // a generated monster is not worth the time
 
@@ -101,11 +100,11 @@ std::vector<std::string> lines_on_disk(const std::string& file) {
   return lines;
 }
 
-finding::Around around(const std::vector<std::string>& lines, int first, int last) {
+finding::Around around(const std::vector<std::string>& lines, int first, int last, Margin margin) {
   const int count = static_cast<int>(lines.size());
   if (first < 1 || first > count) return {};
-  const int from = std::max(1, first - kLinesAround);
-  const int to = std::min(count, std::clamp(last, first, first + kMostLines - 1) + kLinesAround);
+  const int from = std::max(1, first - margin.before);
+  const int to = std::min(count, std::clamp(last, first, first + kMostLines - 1) + margin.after);
   return {from, without_indentation(lines, from, to, kLongestLine)};
 }
 
@@ -135,9 +134,9 @@ std::string Source::lines(const Region& given) const {
   return without_indentation(lines_, region.line, last, std::string::npos);
 }
 
-finding::Around Source::around(const Region& given) const {
+finding::Around Source::around(const Region& given, Margin margin) const {
   const Region region = closed(given);
-  return evidence::around(lines_, region.line, region.end_line);
+  return evidence::around(lines_, region.line, region.end_line, margin);
 }
 
 std::string Source::text(const Region& given) const {

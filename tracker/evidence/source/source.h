@@ -22,9 +22,14 @@ struct Region {
 // The lines of a file, each without its end; of one inside of a zip archive, too. Empty when it cannot be read.
 std::vector<std::string> lines_on_disk(const std::string& file);
 
-// Three lines before `first` and three after `last`, each cut where it is no longer read by anybody; indentation common
-// to all is removed. Line 0: nothing is known.
-finding::Around around(const std::vector<std::string>& lines, int first, int last);
+// Lines that are shown with a line.
+struct Margin {
+  int before = 3, after = 3;
+};
+
+// Lines before `first` and after `last`, each cut where it is no longer read by anybody; indentation common to all is
+// removed. Line 0: nothing is known.
+finding::Around around(const std::vector<std::string>& lines, int first, int last, Margin margin = {});
 
 // Lines of one file, from Python's linecache where it has them (notebooks, python -c), else from disk.
 class Source {
@@ -35,7 +40,7 @@ class Source {
   // The region's whole lines, at most ten; indentation common to all is removed.
   std::string lines(const Region& region) const;
   // The same with what stands around it.
-  finding::Around around(const Region& region) const;
+  finding::Around around(const Region& region, Margin margin = {}) const;
   // The region's own text; whole lines where its columns are unknown. Without an end line, as many lines as close its
   // brackets.
   std::string text(const Region& region) const;

@@ -233,7 +233,7 @@ void Sources::sources_in(const Expression& read, size_t frame, size_t index, uin
         note_producer(path, operands_[index], frame);
       continue;
     }
-    if (value == operands_[index].object) {
+    if (is_itself(value, operands_[index])) {
       if (path.steps.empty() && add_given(path.variable, frame, index, time)) ++found_here;
       continue;
     }
@@ -242,6 +242,14 @@ void Sources::sources_in(const Expression& read, size_t frame, size_t index, uin
     });
   }
   if (owner && !operands_[index].given_by.known()) note_owner(*owner, operands_[index], frame);
+}
+
+// The operand, or what it is a view of, as the variable has it since.
+bool Sources::is_itself(PyObject* value, const Operand& operand) const {
+  if (value == operand.object) return true;
+  if (!operand.expression.empty() || operand.storage == 0 || !torch_.is_tensor(value) || torch_.is_opaque(value))
+    return false;
+  return torch_.facts(value).storage == operand.storage;
 }
 
 bool Sources::is_callable_with_state(PyObject* value) const {

@@ -48,6 +48,7 @@ class Sources {
   void add_by_ended_method(const std::vector<stacks::PythonFrame>& made, size_t index, uint64_t time);
   void add_base(size_t index);
   void sources_in(const Expression& read, size_t frame, size_t index, uint64_t time);
+  bool is_itself(PyObject* value, const Operand& operand) const;
   bool is_callable_with_state(PyObject* value) const;
   bool add_source(const ReachedObject& reached, const std::string& role, size_t frame, size_t index, uint64_t time);
   bool add_given(const std::string& parameter, size_t frame, size_t index, uint64_t time);
