@@ -8,6 +8,7 @@
 #include "tracker/python/find_python.h"
 #include "tracker/python/gil/dict_entries.h"
 #include "tracker/python/layout.h"
+#include "tracker/python/objects/object_layout.h"
 #include "tracker/python/objects/string_decoder.h"
 #include "tracker/python/version.h"
 
@@ -51,6 +52,39 @@ Ref stored_in_class(const Api& api, PyObject* type, const char* name) {
     if (Ref value(api, api.PyMapping_GetItemString(names.get(), name)); value) return value;
   }
   return {};
+}
+
+template <class T = uintptr_t>
+T at(uintptr_t address) {
+  T value;
+  std::memcpy(&value, reinterpret_cast<const void*>(address), sizeof value);
+  return value;
+}
+
+// Where an instance has its attributes while nobody has asked for its dict; 0: it has none yet. Nothing where it has a
+// dict, or is not laid out so. From 3.13 on a dict uses the same values.
+std::optional<uintptr_t> values_without_dict(const Api& api, PyObject* object) {
+  const ObjectLayout* const layout = api.layout && !api.free_threaded ? object_layout_of(*api.layout) : nullptr;
+  if (!layout || !(api.PyType_GetFlags(type_of(api, object).get()) & kManagedDictFlag)) return std::nullopt;
+  const uintptr_t before = reinterpret_cast<uintptr_t>(object) - layout->before_object, found = at(before);
+  if (layout->instances == Instances::two_pointers && found == 0) return at(before - sizeof(uintptr_t));
+  if (layout->instances == Instances::tagged_pointer && (found == 0 || found & 1)) return found ? found + 1 : 0;
+  return std::nullopt;
+}
+
+// A class's instances share a table of names: indices, then pairs of which the first is the name.
+Ref copy_of_values(const Api& api, PyObject* type, uintptr_t values) {
+  constexpr size_t kPair = 2 * sizeof(uintptr_t);
+  const ObjectLayout& layout = *object_layout_of(*api.layout);
+  Ref copy(api, api.PyDict_New());
+  const uintptr_t keys = at(reinterpret_cast<uintptr_t>(type) + layout.cached_keys);
+  if (!copy || keys == 0 || values == 0) return copy;
+  const uintptr_t names = keys + layout.keys_indices + (size_t{1} << at<uint8_t>(keys + kKeysIndexBytes));
+  const auto count = static_cast<size_t>(at<int64_t>(keys + layout.keys_entries));
+  for (size_t i = 0; i < count; ++i)
+    if (auto* const value = at<PyObject*>(values + layout.values + i * sizeof(uintptr_t)))
+      if (api.PyDict_SetItem(copy.get(), at<PyObject*>(names + i * kPair), value) != 0) api.PyErr_Clear();
+  return copy;
 }
 
 std::string builtin_name(const Api& api, PyObject* object) {
@@ -266,6 +300,8 @@ Shape shape_of(const Api& api, PyObject* object) {
 }
 
 Ref instance_dict(const Api& api, PyObject* object) {
+  if (const auto values = values_without_dict(api, object))
+    return copy_of_values(api, type_of(api, object).get(), *values);
   return Ref(api, api.PyObject_GenericGetDict(object, nullptr));
 }
 

@@ -102,7 +102,8 @@ long long integer(const Api& api, PyObject* object, long long otherwise);  // of
 enum class Shape { other, tuple, list, dict, unicode };
 Shape shape_of(const Api& api, PyObject* object);  // by type flags, subclasses included
 
-// The instance's own attributes, without asking the class: empty for objects that have none.
+// The instance's own attributes, without asking the class: empty for objects that have none. To be read only: of an
+// object that has no dict yet it is a copy. 3.11 and 3.12 load attributes slowly of one that was asked for its dict.
 Ref instance_dict(const Api& api, PyObject* object);
 
 }  // namespace devtrace::python

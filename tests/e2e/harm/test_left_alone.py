@@ -55,6 +55,33 @@ print("end")
     only(outcome, "refused-op")
 
 
+def test_no_object_gets_a_dict(rehearse):
+    """CPython 3.11 and 3.12 load attributes slowly, for ever, of an object whose dict somebody has asked for."""
+    outcome = rehearse(REFUSED + """
+import ctypes, sys
+class SmallCache:
+    def __init__(self):
+        self.keys, self.length = a, 1
+class Empty:
+    pass
+def words():  # before the object: its attributes' values, its dict
+    return [ctypes.c_uint64.from_address(id(each) - back).value for each in (held, empty) for back in (32, 24)]
+held, empty = SmallCache(), Empty()
+before = words()
+try:
+    held.keys + b
+except RuntimeError:
+    pass
+print(sys.version_info >= (3, 13) or words() == before)
+held.length += 1
+print(held.length, vars(held).keys())
+""")  # fmt: skip
+    assert outcome.code == 0, outcome.err
+    assert outcome.out.splitlines() == ["True", "2 dict_keys(['keys', 'length'])"]
+    operand = only(outcome, "refused-op")["operands"][0]
+    assert operand["name"] == "held.keys"
+
+
 def test_variables_of_every_sort_are_read(rehearse):
     """Arguments, cells, variables of a comprehension, of a class's body and of an exec() with a mapping of its own."""
     outcome = rehearse(REFUSED + """

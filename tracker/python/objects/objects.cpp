@@ -70,10 +70,10 @@ void Objects::for_each_key(uintptr_t keys, uintptr_t values, const Entry& visit)
   size_t index_bytes = 0;
   bool text_only = false;
   if (layout_.small_keys) {
-    const auto logarithm = field<uint8_t>(keys + 9, 0);  // of the indices' bytes
+    const auto logarithm = field<uint8_t>(keys + kKeysIndexBytes, 0);
     if (logarithm > 40) return;
     index_bytes = size_t{1} << logarithm;
-    text_only = field<uint8_t>(keys + 10, 0) != 0;  // no hash is kept with keys that are all str
+    text_only = field<uint8_t>(keys + kKeysKind, 0) != 0;  // no hash is kept with keys that are all str
   } else {
     const auto size = field<uint64_t>(keys + 8, 0);
     index_bytes = size * (size <= 0xff ? 1 : size <= 0xffff ? 2 : size <= 0xffffffff ? 4 : 8);
