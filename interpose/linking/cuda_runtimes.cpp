@@ -71,12 +71,17 @@ using Functions = std::atomic<void*>[kFunctions];
 struct Slot {
   std::atomic<const void*> object{nullptr};  // its dynamic section; null: the slot is free
   std::atomic<int> version{kNone};           // index into kVersions
-  Functions functions{};                     // its own, where they were looked up or called
 };
 constinit Slot slots[kSlots];
 
-// What a reference to a version leads to, once it is clear.
-constinit Functions versions[kVersionCount]{};
+// By the number of an entry. The slots' own functions, where they were looked up or called; then what a reference to a
+// version leads to, once it is clear.
+constinit Functions functions[kSlots + kVersionCount]{};
+constexpr Functions* versions = functions + kSlots;
+
+Functions& functions_of(const Slot& slot) {
+  return functions[&slot - slots];
+}
 
 // What a reference finds among the objects of the start, by its version (kNone: without one); kNothing: nothing.
 constinit Functions at_start[1 + kVersionCount]{};
@@ -229,7 +234,7 @@ Slot* slot_meant_by(const link_map* first, const void* caller, int version) {
 
 void* function_of_slot(const link_map* first, Slot* slot, Symbol symbol) {
   if (!slot) return nullptr;
-  std::atomic<void*>& known = slot->functions[number_of(symbol)];
+  std::atomic<void*>& known = functions_of(*slot)[number_of(symbol)];
   void* function = known.load(std::memory_order_relaxed);
   for (const link_map* one = first; one && !function; one = one->l_next)
     if (one->l_ld == slot->object.load(std::memory_order_relaxed))
@@ -275,7 +280,7 @@ void* of_reference(const link_map* first, Symbol symbol, int version, const void
   if (early != kNothing) return early;
   const link_map* const object = elf::object_at(caller);
   const Slot* const slot = object ? slot_known_for(tag_of(*object, version)) : nullptr;
-  void* const function = slot ? slot->functions[number_of(symbol)].load(std::memory_order_relaxed) : nullptr;
+  void* const function = slot ? functions_of(*slot)[number_of(symbol)].load(std::memory_order_relaxed) : nullptr;
   // Nobody says when a runtime goes.
   const link_map* const home = function ? elf::object_at(function) : nullptr;
   return home && home->l_ld == slot->object.load(std::memory_order_relaxed) ? function : nullptr;
@@ -285,8 +290,7 @@ void* known_function(Symbol symbol, int choice, const void* caller) {
   DEVTRACE_ASSERT(choice >= kNone && choice < kSlots + kVersionCount);
   const int version = choice < kSlots ? kNone : choice - kSlots;
   if (choice >= 0) {
-    const Functions& functions = version == kNone ? slots[choice].functions : versions[version];
-    void* const function = functions[number_of(symbol)].load(std::memory_order_relaxed);
+    void* const function = functions[choice][number_of(symbol)].load(std::memory_order_relaxed);
     if (function || version == kNone) return function;
   }
   return known_for_caller(symbol, version, caller);
@@ -314,16 +318,12 @@ void* function_of_choice(Symbol symbol, int choice, const void* caller) {
 
 }  // namespace
 
-bool several() {
-  return devtrace_several.load();
-}
-
 void look() {
   elf::with_objects([](const link_map* first) {
     for (Slot& slot : slots) {
       if (!slot.object.load(std::memory_order_relaxed) || in_list(first, slot)) continue;
       slot.object.store(nullptr, std::memory_order_relaxed);
-      forget(slot.functions);
+      forget(functions_of(slot));
       if (const int version = slot.version.load(std::memory_order_relaxed); version >= 0) forget(versions[version]);
       for (std::atomic<uint64_t>& caller : callers) caller.store(0, std::memory_order_relaxed);
     }
@@ -351,8 +351,11 @@ void notice() {
 }
 
 void* function_for(Symbol symbol, const void* caller) {
-  const int choice = devtrace_choice.caller == caller ? devtrace_choice.number : kNone;
-  devtrace_choice.caller = nullptr;
+  Choice& chosen = devtrace_choice;
+  const int choice = chosen.caller == caller ? chosen.number : kNone;
+  chosen.caller = nullptr;
+  if (choice >= 0) [[likely]]
+    if (void* const function = functions[choice][number_of(symbol)].load(std::memory_order_relaxed)) return function;
   return function_of_choice(symbol, choice, caller);
 }
 
@@ -364,13 +367,13 @@ void* trampoline_to(Symbol symbol, void* found) {
   const int number = number_of(symbol);
   for (int attempt = 0; attempt < 2; ++attempt) {
     for (Slot& slot : slots)
-      if (slot.functions[number].load(std::memory_order_relaxed) == found)
+      if (functions_of(slot)[number].load(std::memory_order_relaxed) == found)
         return devtrace_slot_trampolines[number][&slot - slots];
     if (attempt == 0) look();
     elf::with_objects([&](const link_map* first) {
       for (const link_map* one = first; one; one = one->l_next)
         if (Slot* const slot = slot_of(*one); slot && function_in(*one, symbol) == found)
-          slot->functions[number].store(found, std::memory_order_relaxed);
+          functions_of(*slot)[number].store(found, std::memory_order_relaxed);
     });
   }
   return nullptr;

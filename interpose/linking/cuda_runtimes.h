@@ -8,9 +8,13 @@
 // With one runtime all lead to its function, and none of this is asked.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "interpose/linking/original.h"
+
+// The entries read it; the assembler knows the name.
+extern "C" __attribute__((visibility("hidden"))) std::atomic<bool> devtrace_several;
 
 namespace devtrace::interpose::cuda_runtimes {
 
@@ -18,7 +22,9 @@ namespace devtrace::interpose::cuda_runtimes {
 constexpr int kSlots = 4;
 
 // Whether more than one has been seen.
-bool several();
+inline bool several() {
+  return devtrace_several.load();
+}
 
 // Looks for runtimes that have come or gone since. A second one of another version is noticed when its function is
 // first called; one of the same version, or of none, only here.

@@ -182,8 +182,9 @@ void* original_address(Symbol symbol) {
 }
 
 void* find_original(Symbol symbol, const void* caller) {
-  const bool several = of_runtime(symbol) && cuda_runtimes::several();
-  return several ? cuda_runtimes::function_for(symbol, caller) : find_only_original(symbol, caller);
+  if (of_runtime(symbol) && cuda_runtimes::several()) [[likely]]
+    return cuda_runtimes::function_for(symbol, caller);
+  return find_only_original(symbol, caller);
 }
 
 void forget_originals_of_runtime() {

@@ -19,6 +19,7 @@ namespace devtrace::launch {
 namespace {
 
 using findings::MisplacedLaunch;
+using memory::ownership::Table;
 
 // Where the words of a run are, as many as there are: a block may end early.
 struct WordSpan {
@@ -113,8 +114,6 @@ bool may_reach_host(const events::Launch& launch, const KernelWords& words) {
 
 // What words lead to.
 struct Owners {
-  using Table = memory::ownership::Table;
-
   const Table table;
   Table::Devices devices = Table::kAll;
   bool host = false;  // one of the kernel's addresses may lead to memory of the host
@@ -123,7 +122,7 @@ struct Owners {
     const uintptr_t word = word_at(static_cast<const char*>(place), 0);
     const Table::Devices of_word = table.of(word);
     devices &= of_word;
-    if (of_word == Table::kAll && memory::host_memory::in_range(word)) host |= memory::host_memory::possible(word);
+    if (of_word == Table::kAll) host |= memory::host_memory::possible(word);
   }
   [[gnu::always_inline]] void add(const WordRun& run, const WordSpan& span) {
     if (!run.address) {
@@ -138,6 +137,27 @@ struct Owners {
   }
   bool all_of(Device here) const { return Table::has(devices, here); }
 };
+
+// Hot. Whether a kernel on the only device of `here` may be given the words of a kernel's runs without a closer look.
+[[gnu::noinline]] bool runs_pass(const KernelWords& words, const void* const* parameters, Table::Devices here) {
+  const Table table;
+  for (const WordRun& run : words.other_runs) {
+    const char* const start = static_cast<const char*>(parameters[run.parameter]) + run.in_parameter;
+    if (!(table.of_all(start, run.words) & here)) return false;
+    for (uint32_t i = 0; run.address && i < run.words; ++i)
+      if (const uintptr_t word = word_at(start, i);
+          table.of(word) == Table::kAll && memory::host_memory::possible(word))
+        return false;
+  }
+  return true;
+}
+
+// The same of all its words. Apart: what calls nothing has no frame.
+[[gnu::noinline]] bool all_pass(const KernelWords& words, const void* const* parameters, Table::Devices here) {
+  Owners owners;
+  owners.add(words, parameters);
+  return (owners.devices & here) && !owners.host && runs_pass(words, parameters, here);
+}
 
 // Hot. Whether something about a launch on `here` may be amiss.
 bool suspicious(const events::Launch& launch, Device here) {
@@ -296,19 +316,22 @@ void look_at_all(MisplacedLaunch& misplaced) {
 bool passes(const void* function, const void* const* parameters) {
   const Kernel* const kernel = kernels::remembered(function);
   const int device = thread_state::device();
-  if (!kernel || !parameters || device < 0) return false;
-  if (kernel->excused) return true;
+  if (!kernel || !parameters || static_cast<unsigned>(device) >= memory::ownership::kDevices) return false;
   const KernelWords& words = kernel->words();
-  Owners owners;
-  if (!owners.table || !words.arrays.empty() || memory::pointer_tables::any()) return false;
+  const Table table;
+  if (kernel->excused || !table || !words.arrays.empty() || memory::pointer_tables::any()) return kernel->excused;
   const Device here = Device::cuda(device);
-  owners.add(words, parameters);
-  if (owners.host) return false;  // the rest may be long
-  for (const WordRun& run : words.other_runs)
-    owners.add(run, {static_cast<const char*>(parameters[run.parameter]) + run.in_parameter, run.words});
-  if (!owners.all_of(here) || owners.host) return false;
   memory::devices_in_use::computes(here);
-  return true;
+  const Table::Devices alone = memory::ownership::detail::only(here);
+  for (const AddressWord& place : words.addresses) {
+    const uintptr_t word = word_at(static_cast<const char*>(parameters[place.parameter]) + place.in_parameter, 0);
+    const Table::Devices owners = table.of(word);
+    if (owners == alone) [[likely]]
+      continue;
+    if (owners == Table::kAll && memory::host_memory::in_range(word)) return all_pass(words, parameters, alone);
+    if (!(owners & alone)) return false;
+  }
+  return words.other_runs.empty() || runs_pass(words, parameters, alone);
 }
 
 void check(const events::Launch& launch) {

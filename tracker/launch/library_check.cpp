@@ -37,6 +37,7 @@ void for_each_address(const events::LibraryCall& call, const Visit& visit) {
 
 // The devices that may be given all of the arguments.
 Table::Devices devices_of(const events::LibraryCall& call, const Table& table) {
+  if (call.descriptors == 0) return table.of_all(call.arguments, call.count);
   Table::Devices devices = Table::kAll;
   for_each_address(call, [&](uintptr_t address, size_t) { devices &= table.of(address); });
   return devices;

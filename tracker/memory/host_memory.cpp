@@ -33,8 +33,7 @@ bool in_low_heap(uintptr_t word) {
 
 }  // namespace
 
-bool possible(uintptr_t word) {
-  if (!in_range(word)) return false;
+bool detail::possible(uintptr_t word) {
   if (word < kLow && !in_low_heap(word)) return false;
   const uintptr_t page = word >> kPageBits;
   return place_of(page).load(std::memory_order_relaxed) != page;

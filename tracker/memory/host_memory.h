@@ -19,7 +19,12 @@ inline bool in_range(uintptr_t word) {
 }
 
 // Hot. Whether it may be: not null, no small number, an address that user space can have, and not remembered.
+namespace detail {
 bool possible(uintptr_t word);
+}
+inline bool possible(uintptr_t word) {
+  return in_range(word) && detail::possible(word);
+}
 // What was found to be no such address, or within reach: its page is not asked about again, until pinned or managed
 // memory is freed.
 void remember_harmless(uintptr_t word);

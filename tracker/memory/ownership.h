@@ -68,7 +68,8 @@ class Table {
 
   // kAll when the word is no address of any device's memory.
   Devices of(uint64_t word) const {
-    return in(word >> kAddressBits ? 0 : word >> kChunkBits);  // chunk 0 is nobody's
+    const uint64_t chunk = word >> kChunkBits;
+    return in(chunk < kChunks ? chunk : 0);  // chunk 0 is nobody's
   }
 
   // Words of any alignment.
@@ -84,7 +85,9 @@ class Table {
     for (; i + 4 <= count; i += 4) {
       const uint64_t a = word(i), b = word(i + 1), c = word(i + 2), d = word(i + 3);
       // One question for four: nearly all that kernels are given are addresses and small numbers.
-      if ((a | b | c | d) >> kAddressBits)
+      const uint64_t any = a | b | c | d;
+      if (any >> kChunkBits == 0) continue;
+      if (any >> kAddressBits)
         all &= (table.of(a) & table.of(b)) & (table.of(c) & table.of(d));
       else
         all &= (table.in(a >> kChunkBits) & table.in(b >> kChunkBits)) &

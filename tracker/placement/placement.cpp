@@ -303,17 +303,21 @@ void ask_for_sample() {
   errno = saved;
 }
 
+[[gnu::noinline]] void consider_launch(uint64_t count, bool more_memory) {
+  const bool power_of_two = (count & (count - 1)) == 0;
+  if (!power_of_two && count % kLookEvery != 0 && !more_memory) return;
+  if (more_memory) memory::live_memory::look_is_due.store(false, std::memory_order_relaxed);  // it is owed then
+  consider(power_of_two && std::countr_zero(count) % 2 == 0, more_memory);  // much: when it is a power of four
+}
+
 }  // namespace
 
 void launched() {
   note_something();
   const uint64_t count = ++counts.launches;
-  const bool power_of_two = (count & (count - 1)) == 0;
   const bool more_memory = memory::live_memory::look_is_due.load(std::memory_order_relaxed);
-  if (power_of_two || count % kLookEvery == 0 || more_memory) [[unlikely]] {
-    if (more_memory) memory::live_memory::look_is_due.store(false, std::memory_order_relaxed);  // it is owed then
-    consider(power_of_two && std::countr_zero(count) % 2 == 0, more_memory);  // much: when it is a power of four
-  }
+  if (count % kLookEvery == 0 || count < kLookEvery || more_memory) [[unlikely]]
+    consider_launch(count, more_memory);
 }
 
 void copied() {
