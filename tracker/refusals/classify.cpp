@@ -4,8 +4,10 @@
 #include <cctype>
 #include <charconv>
 #include <iterator>
+#include <mutex>
 #include <span>
 
+#include "tracker/base/spinlock.h"
 #include "tracker/refusals/pattern.h"
 
 namespace devtrace::refusals {
@@ -234,9 +236,7 @@ void read_names(std::string_view message, RefusalMessage& out) {
   });
 }
 
-}  // namespace
-
-RefusalMessage classify(const events::Refused& refusal) {
+RefusalMessage read(const events::Refused& refusal) {
   const std::string_view message = refusal.message;
   RefusalMessage out;
   out.known = stated(refusal);
@@ -247,6 +247,27 @@ RefusalMessage classify(const events::Refused& refusal) {
   read_devices(message, out);
   read_names(message, out);
   return out;
+}
+
+// What was made of the last text: PyTorch's error becomes a Python exception, and a loop is refused again and again.
+// Never waited for: a fork's child may find it held.
+struct LastRead {
+  std::string text;
+  RefusalMessage message;
+};
+constinit SpinLock last_lock;
+constinit LastRead* last = nullptr;  // never deleted: a refusal may come while the process ends
+constexpr size_t kLongestKept = 4096;
+
+}  // namespace
+
+RefusalMessage classify(const events::Refused& refusal) {
+  const bool text_alone = refusal.operation.empty() && refusal.method.empty();
+  if (!text_alone || refusal.message.size() > kLongestKept || !last_lock.try_lock()) return read(refusal);
+  const std::lock_guard hold(last_lock, std::adopt_lock);
+  if (!last) last = new LastRead;
+  if (last->text != refusal.message) *last = LastRead{std::string(refusal.message), read(refusal)};
+  return last->message;
 }
 
 }  // namespace devtrace::refusals
