@@ -43,28 +43,51 @@ Ref of_class(const Api& api, PyObject* type, const char* name) {
   return call_with(api, get.get(), type);
 }
 
-// As it stands in the first of its bases that has it.
-Ref stored_in_class(const Api& api, PyObject* type, const char* name) {
-  const Ref bases = bases_of(api, type);
-  for (ssize_t i = 0, n = bases ? api.PyTuple_Size(bases.get()) : 0; i < n; ++i) {
-    const Ref names = dict_of_class(api, api.PyTuple_GetItem(bases.get(), i));
-    if (!names) continue;
-    if (Ref value(api, api.PyMapping_GetItemString(names.get(), name)); value) return value;
-  }
-  return {};
-}
-
 template <class T = uintptr_t>
 T at(uintptr_t address) {
   T value;
   std::memcpy(&value, reinterpret_cast<const void*>(address), sizeof value);
   return value;
 }
+// Of an object whose version's layout is known, behind its head.
+template <class T = uintptr_t>
+T field(const Api& api, const PyObject* object, uint16_t offset) {
+  return at<T>(reinterpret_cast<uintptr_t>(object) + offset + api.layout->extra_header);
+}
+// Under a GIL nobody changes what is read.
+bool readable(const Api& api) {
+  return api.layout && !api.free_threaded;
+}
+
+// As it stands in the first of its bases that has it. Static classes have no dict of their own from 3.12 on.
+Ref stored_in_class(const Api& api, PyObject* type, const char* name) {
+  const Ref bases = bases_of(api, type);
+  for (ssize_t i = 0, n = bases ? api.PyTuple_Size(bases.get()) : 0; i < n; ++i) {
+    PyObject* const base = api.PyTuple_GetItem(bases.get(), i);
+    if (auto* const dict = readable(api) ? field<PyObject*>(api, base, kTypeDict) : nullptr) {
+      if (PyObject* const value = api.PyDict_GetItemString(dict, name)) return Ref::borrowed(api, value);
+      continue;
+    }
+    const Ref names = dict_of_class(api, base);
+    if (!names) continue;
+    if (Ref value(api, api.PyMapping_GetItemString(names.get(), name)); value) return value;
+  }
+  return {};
+}
+
+// A str whose characters are ASCII, in the object itself: where they are.
+std::optional<std::string_view> ascii_of(const Api& api, const PyObject* text) {
+  if (!api.layout) return std::nullopt;
+  const uint32_t compact_ascii = 0x18u << api.layout->str_kind;
+  if ((field<uint32_t>(api, text, kStrState) & compact_ascii) != compact_ascii) return std::nullopt;
+  const auto length = field<ssize_t>(api, text, kStrLength);
+  return std::string_view(reinterpret_cast<const char*>(text) + api.layout->ascii_payload, static_cast<size_t>(length));
+}
 
 // Where an instance has its attributes while nobody has asked for its dict; 0: it has none yet. Nothing where it has a
 // dict, or is not laid out so. From 3.13 on a dict uses the same values.
 std::optional<uintptr_t> values_without_dict(const Api& api, PyObject* object) {
-  const ObjectLayout* const layout = api.layout && !api.free_threaded ? object_layout_of(*api.layout) : nullptr;
+  const ObjectLayout* const layout = readable(api) ? object_layout_of(*api.layout) : nullptr;
   if (!layout || !(api.PyType_GetFlags(type_of(api, object).get()) & kManagedDictFlag)) return std::nullopt;
   const uintptr_t before = reinterpret_cast<uintptr_t>(object) - layout->before_object, found = at(before);
   if (layout->instances == Instances::two_pointers && found == 0) return at(before - sizeof(uintptr_t));
@@ -183,7 +206,8 @@ Ref entry(const Api& api, PyObject* dict, std::string_view name) {
   if (!dict || shape_of(api, dict) != Shape::dict) return {};
   for (DictEntries each(api, dict); each.next();) {
     if (shape_of(api, each.key()) != Shape::unicode) continue;
-    if (text(api, each.key()) == name) return Ref::borrowed(api, each.value());
+    const std::optional<std::string_view> ascii = ascii_of(api, each.key());
+    if (ascii ? *ascii == name : text(api, each.key()) == name) return Ref::borrowed(api, each.value());
   }
   return {};
 }
@@ -198,6 +222,8 @@ Ref element(const Api& api, PyObject* sequence, ssize_t index) {
 }
 
 Ref bases_of(const Api& api, PyObject* type) {
+  if (auto* const bases = readable(api) ? field<PyObject*>(api, type, kTypeBases) : nullptr)
+    return Ref::borrowed(api, bases);
   return of_class(api, type, "__mro__");
 }
 
@@ -248,6 +274,7 @@ static std::string text_by_python(const Api& api, PyObject* unicode) {
 std::string text(const Api& api, PyObject* unicode) {
   if (!unicode || shape_of(api, unicode) != Shape::unicode) return {};
   if (!api.layout) return text_by_python(api, unicode);
+  if (const std::optional<std::string_view> ascii = ascii_of(api, unicode)) return std::string(*ascii);
   ssize_t characters = 0;
   std::memcpy(&characters, reinterpret_cast<const char*>(unicode) + kStrLength + api.layout->extra_header,
               sizeof characters);
@@ -291,7 +318,8 @@ long long integer(const Api& api, PyObject* object, long long otherwise) {
 }
 
 Shape shape_of(const Api& api, PyObject* object) {
-  const unsigned long flags = api.PyType_GetFlags(type_of(api, object).get());
+  const unsigned long flags = readable(api) ? api.PyType_GetFlags(field<PyObject*>(api, object, kObjectType))
+                                            : api.PyType_GetFlags(type_of(api, object).get());
   if (flags & kUnicodeSubclass) return Shape::unicode;
   if (flags & kTupleSubclass) return Shape::tuple;
   if (flags & kListSubclass) return Shape::list;

@@ -46,7 +46,7 @@ std::string on_one_line(const std::string& text) {
 }
 
 SyntaxTree::SyntaxTree(const Api& api, const std::string& text, int mode)
-    : api_(api), lines_(split_lines(text)), root_(parse(text, mode)) {}
+    : api_(api), lines_(split_lines(text)), root_(parse(text, mode)), fields_(api) {}
 
 std::string SyntaxTree::kind(PyObject* node) const {
   return python::type_name(api_, python::type_of(api_, node).get());
@@ -76,15 +76,15 @@ long long SyntaxTree::number(PyObject* node, const char* part) const {
 
 void SyntaxTree::each(PyObject* node, const std::function<bool(PyObject*)>& visit) {
   if (visited_++ > kMostSyntaxNodes || !visit(node)) return;
-  const Ref fields = python::attribute(api_, python::type_of(api_, node).get(), "_fields");
-  for (ssize_t i = 0, n = fields ? api_.PyTuple_Size(fields.get()) : 0; i < n; ++i) {
-    const std::string field = python::text(api_, api_.PyTuple_GetItem(fields.get(), i));
+  PyObject* const fields = fields_of(node);
+  for (ssize_t i = 0, n = fields ? api_.PyTuple_Size(fields) : 0; i < n; ++i) {
+    const std::string field = python::text(api_, api_.PyTuple_GetItem(fields, i));
     const Ref part = python::attribute(api_, node, field.c_str());
     if (!part) continue;
     if (python::shape_of(api_, part.get()) == python::Shape::list) {
       for (const Ref& element : parts(node, field.c_str()))
-        if (is_node(element.get())) each(element.get(), visit);
-    } else if (is_node(part.get())) {
+        if (fields_of(element.get())) each(element.get(), visit);
+    } else if (fields_of(part.get())) {
       each(part.get(), visit);
     }
   }
@@ -106,8 +106,8 @@ std::string SyntaxTree::text(PyObject* node) const {
   return text.size() <= kLongestText ? text : std::string();
 }
 
-bool SyntaxTree::is_node(PyObject* object) const {
-  return static_cast<bool>(python::attribute(api_, python::type_of(api_, object).get(), "_fields"));
+PyObject* SyntaxTree::fields_of(PyObject* object) {
+  return fields_.of(object, [this](PyObject* type) { return python::attribute(api_, type, "_fields"); }).get();
 }
 
 // Not by the built-in compile(), which the program may have put something else in place of.

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "tracker/evidence/objects/class_memory.h"
 #include "tracker/python/python_api.h"
 
 namespace devtrace::evidence {
@@ -34,12 +35,14 @@ class SyntaxTree {
   std::string text(PyObject* node) const;
 
  private:
-  bool is_node(PyObject* object) const;
+  // The names of a node's parts, a tuple; null: it is no node.
+  PyObject* fields_of(PyObject* object);
   python::Ref parse(const std::string& text, int mode) const;
 
   const python::Api& api_;
   std::vector<std::string> lines_;
   python::Ref root_;
+  ClassMemory<python::Ref> fields_;
   size_t visited_ = 0;
 };
 
