@@ -270,6 +270,11 @@ $(BUILD)/bench/peer-launches: $(PEER_LAUNCHES) $(SIM)/libcudart.so.13
 	$(CXX) -o $@ $^ -Wl,--allow-shlib-undefined -Wl,-rpath,'$$ORIGIN/../simulate'
 
 .PHONY: bench-peers
-bench-peers: all $(BUILD)/bench/growth $(BUILD)/bench/peer-launches ## what devtrace costs beside memray, torch.profiler and others: writes docs/evidence/cost.md (half an hour)
+bench-peers: all $(BUILD)/bench/peer-launches ## what devtrace costs beside memray, torch.profiler and others: writes docs/evidence/cost.md (half an hour)
 	$(PYTHON) -m pip install --quiet --constraint scripts/packages/constraints.txt --requirement scripts/packages/requirements-peers.txt
-	$(PYTHON) tests/bench/peers/run.py --build $(BUILD) --instructions --growth --write
+	$(PYTHON) tests/bench/peers/run.py --build $(BUILD) --instructions --write
+
+.PHONY: bench-growth
+bench-growth: all $(BUILD)/bench/growth ## how costs grow with blocks, stacks, threads, devices and ranks: writes docs/evidence/growth.md (six minutes)
+	$(PYTHON) -m pip install --quiet --constraint scripts/packages/constraints.txt --requirement scripts/packages/requirements-peers.txt
+	$(PYTHON) tests/bench/growth.py --build $(BUILD) --write

@@ -1,5 +1,5 @@
 // How the cost of a launch, a block and a stack grows: with threads, devices, live blocks, Python frames and places
-// that allocate. `make bench-peers` draws it; each is named NAME/what:amount, and its figure is processor time.
+// that allocate. `make bench-growth` draws it; each is named NAME/what:amount, and its figure is processor time.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ using devtrace::testing::python;
 
 constexpr uintptr_t kBase = 0x7000'0000'0000;
 constexpr uintptr_t kStep = 2 << 20;
-constexpr int kDevices = 16, kPointers = 4;
+constexpr int kDevices = memory::ownership::kDevices, kPointers = 4;
 constexpr std::array<char, 1> kKernel{};
 
 void prepare() {

@@ -219,21 +219,3 @@ def findings(devtrace: Path) -> dict[str, float]:
         env = {**os.environ, "HF_HUB_OFFLINE": "1", "DEVTRACE_OPTIONS": "text=0"}
         answer = subprocess.run(command, env=env, check=True, capture_output=True, text=True, cwd=folder)
     return json.loads(answer.stdout)
-
-
-def growth(benchmark: Path) -> dict[str, dict[str, dict]]:
-    """Nanoseconds of processor time by how many there are, of each curve of tests/bench/growth_bench.cpp, and its counters."""
-    command = [benchmark, "--benchmark_format=json", "--benchmark_min_time=0.2", "--benchmark_repetitions=3", "--benchmark_enable_random_interleaving=false"]
-    answer = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-    curves: dict[str, dict[str, dict]] = {}
-    for one in answer["benchmarks"]:
-        if one["run_type"] != "iteration" or "error_message" in one:
-            continue
-        curve, _, amount = one["name"].removesuffix("/iterations:1048576").rpartition("/")
-        amount = amount.rpartition(":")[2]
-        point = curves.setdefault(curve.split("/")[0], {}).setdefault(amount, {"least": one["cpu_time"]})
-        point["least"] = min(point["least"], one["cpu_time"])
-        for counter in ("bytes", "mebibytes"):  # a table that has grown does not grow again
-            if counter in one:
-                point[counter] = max(point.get(counter, 0), one[counter])
-    return curves

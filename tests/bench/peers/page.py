@@ -1,6 +1,5 @@
 """docs/evidence/cost.md and its picture, from what was measured."""
 
-import dataclasses
 from pathlib import Path
 
 from programs import PROGRAMS
@@ -42,52 +41,6 @@ def time_rows(found: dict) -> list[str]:
         low, middle, high = one["quartiles"]
         rows.append(f"| {WAYS[way].about} | {ms(one['least'])} ms ({ms(low)}, {ms(middle)}, {ms(high)}) | {one['least'] / bare:.2f} |")
     return rows
-
-
-@dataclasses.dataclass(frozen=True)
-class Curve:
-    title: str
-    about: str
-    what: str  # there are so many of
-    expected: str
-
-
-CURVES = {
-    "LaunchByThreads": Curve("a launch", "a launch of a kernel with four pointers", "threads", "flat"),
-    "LaunchByDevices": Curve("a launch", "the same, on each device in turn", "devices", "flat"),
-    "BlockByThreads": Curve("a block", "a block given out and taken back, with its native stack", "threads", "flat"),
-    "BlockByLive": Curve("a block", "the same", "live blocks", "flat"),
-    "StackByFrames": Curve("a Python stack", "a Python stack that was seen before", "frames", "linear, up to the 512 frames that are kept"),
-    "StackByPlaces": Curve("a Python stack", "a Python stack of ten frames", "places that allocated", "flat"),
-}
-
-
-def growth_rows(curves: dict) -> str:
-    out = ""
-    for name, curve in CURVES.items():
-        points = curves.get(name, {})
-        if not points:
-            continue
-        out += f"| {curve.about}; {curve.what} | " + ", ".join(f"{int(amount):,}: {point['least']:.0f}" for amount, point in points.items())
-        out += f" | {curve.expected} |\n"
-    return out
-
-
-def memory_rows(curves: dict) -> str:
-    bytes_of = {int(amount): point["bytes"] for amount, point in curves.get("BlockByLive", {}).items() if "bytes" in point}
-    places = {int(amount): point["mebibytes"] for amount, point in curves.get("StackByPlaces", {}).items() if "mebibytes" in point}
-    rows = [f"| a live block, at {amount:,} | {each:.0f} B | 100 B |" for amount, each in bytes_of.items()]
-    rows += [f"| {amount:,} distinct stacks | {each:.0f} MiB | 64 MiB |" for amount, each in places.items()]
-    return "\n".join(rows)
-
-
-def growth(curves: dict) -> str:
-    return (
-        "## How it grows\n\n![processor time by how many there are](cost-growth.svg)\n\n"
-        "Nanoseconds of processor time ([tests/bench/growth_bench.cpp](../../tests/bench/growth_bench.cpp)); more threads than cores wait for one another.\n\n"
-        "| one of these; by how many | ns | as designed |\n|---|---|---|\n" + growth_rows(curves) + "\n"
-        "| memory | takes | goal |\n|---|---:|---:|\n" + memory_rows(curves) + "\n\n"
-    )
 
 
 def where_it_goes(parts: dict[str, float], bare: float) -> str:
@@ -134,7 +87,7 @@ def text(found: dict) -> str:
             if program in found.get("parts", {}):
                 out += where_it_goes(found["parts"][program], bare)
     out += findings(found["findings"]) if "findings" in found else ""
-    return out + (growth(found["growth"]) if "growth" in found else "")
+    return out + "How it grows: [growth](growth.md).\n"
 
 
 def new_figure(*arguments, **named):
@@ -145,20 +98,6 @@ def new_figure(*arguments, **named):
     from matplotlib import pyplot
 
     return pyplot.subplots(*arguments, **named)
-
-
-def growth_picture(curves: dict, path: Path) -> None:
-    drawn = {name: curve for name, curve in CURVES.items() if name in curves}
-    figure, axes = new_figure(2, 3, figsize=(12, 6))
-    for axis, (name, curve) in zip(axes.flat, drawn.items(), strict=False):
-        axis.plot([int(amount) for amount in curves[name]], [point["least"] for point in curves[name].values()], marker="o")
-        axis.set_xscale("linear" if curve.expected.startswith("linear") else "log")
-        axis.set_ylim(0, 1.2 * max(point["least"] for point in curves[name].values()))
-        axis.set_xlabel(curve.what)
-        axis.set_ylabel("ns")
-        axis.set_title(f"{curve.title}, by {curve.what}", fontsize=10)
-    figure.tight_layout()
-    figure.savefig(path, metadata={"Date": None})
 
 
 def picture(found: dict, path: Path) -> None:
@@ -185,7 +124,5 @@ def picture(found: dict, path: Path) -> None:
 
 def write(found: dict, folder: Path) -> None:
     picture(found, folder / "cost.svg")
-    if "growth" in found:
-        growth_picture(found["growth"], folder / "cost-growth.svg")
     head, rest = text(found).split("\n## ", 1)
     (folder / "cost.md").write_text(f"{head}\n![times the program alone, by program and tool](cost.svg)\n\n## {rest}".rstrip() + "\n", encoding="utf-8")

@@ -1,6 +1,6 @@
 """What devtrace costs beside what people would use instead, written as docs/evidence/cost.md.
 
-    python tests/bench/peers/run.py --build build [--rounds 40] [--instructions] [--growth] [--write]
+    python tests/bench/peers/run.py --build build [--rounds 40] [--instructions] [--write]
 
 Without --write the figures stay in BUILD/cost.json.
 """
@@ -32,7 +32,6 @@ def main() -> int:
     parser.add_argument("--programs", nargs="*", default=[*PROGRAMS, *measure.START_UPS], choices=[*PROGRAMS, *measure.START_UPS])
     parser.add_argument("--ways", nargs="*", default=list(WAYS), choices=WAYS)
     parser.add_argument("--instructions", action="store_true", help="count instructions as well (minutes a program)")
-    parser.add_argument("--growth", action="store_true", help="draw how it grows as well (some minutes)")
     parser.add_argument("--write", action="store_true", help="write docs/evidence/cost.md and its pictures")
     options = parser.parse_args()
     devtrace = options.build.resolve() / "devtrace"
@@ -79,9 +78,6 @@ def main() -> int:
                 counted[way] = measure.start_up_instructions(devtrace, source, way)
                 print(f"{source} with {way}: {counted[way]} instructions", flush=True)
             keep()
-    if options.growth:
-        found["growth"] = measure.growth(options.build / "bench/growth")
-        keep()
     print(page.text(found))
     if options.write:
         page.write(found, TOP / "docs/evidence")
