@@ -230,6 +230,7 @@ def test_the_pages_examples(tmp_path):
     assert outcome.code == 0 and "cuda:0" in outcome.out and "moved from cpu" in outcome.out, outcome.err
 
 
+@pytest.mark.slow
 def test_its_types_are_strict():
     """Of all that programs import: what the command alone runs of Arrow's, DuckDB's and Bokeh's has no types to hold it to, and takes minutes."""
     words = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", os.devnull, "--exclude", "devtrace/fleet/", TOP / "python/devtrace"]

@@ -21,6 +21,7 @@ def test_a_peak_on_an_a100(tmp_path, what, model, peak):
     assert abs(found["allocated"] / 1e9 - peak) < 0.01 * peak, found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sharded, peaks", [([], (335, 656, 992, 1697)), (["--sharded"], (335, 656, 992, 1361))], ids=["Adam", "sharded"])
 def test_peaks_of_two_ranks(tmp_path, sharded, peaks):
     found = run(tmp_path, ["--gpus", 2], "published_ranks.py", *sharded, env={"CUBLAS_WORKSPACE_CONFIG": ":0:0"})

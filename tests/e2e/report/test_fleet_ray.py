@@ -8,6 +8,7 @@ import sysconfig
 import tempfile
 from pathlib import Path
 
+import pytest
 from conftest import DEVTRACE, TOP, environment, execute
 from local_wheel import make_wheel
 from running import has_ended
@@ -55,6 +56,7 @@ sys.exit(code)
 """
 
 
+@pytest.mark.slow
 def test_a_matrix_on_three_nodes_finds_the_version_though_one_dies(tmp_path):
     flag = tmp_path / "hangs"
     for version, how in (("1.0", ""), ("1.1", ', device="cuda"'), ("1.2", ', device="cuda"')):
