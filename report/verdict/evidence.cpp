@@ -118,6 +118,9 @@ bool by_a_stale_device(const Operand& operand, const Operand& other) {
   if (from.role != "attribute") return false;
   // Its owner's own tensors were moved to where the other one is; or the other one has left the device that is kept.
   if (from.kind == "module") return from.devices.size() == 1 && from.devices[0] == other.device;
+  // A line that moves it by that very device has not forgotten it, as one that brings a part and puts it away.
+  const Frame* const line = other.moved.line();
+  if (line && line->source.find(from.name) != std::string::npos) return false;
   return other.is_state() && other.moved.from == operand.device;
 }
 

@@ -162,7 +162,9 @@ std::optional<Cause> taken_away(const Evidence& evidence, const Operand& input, 
   if (!live) return cause;
   const std::string_view module = module_in(*live, state), name = input.name_in(*live);
   const std::string statement = dedented(line.source);
-  const bool alone = !statement.ends_with(':') && statement.find('\n') == statement.npos;
+  // Of a function that was called before, too, the line may have run before there was this input.
+  const bool before = !input.placed() || input.placed()->time <= moved.time;
+  const bool alone = before && !statement.ends_with(':') && statement.find('\n') == statement.npos;
   if (alone && is_reference(module) && is_identifier(name) && there_before(input, evidence.stack[*live], line))
     cause.fix->code = fmt::format("{}\n{}.to({}.device)", statement, module, name);
   // Not behind a line that opens a block, as one that takes it away for a while.

@@ -656,3 +656,38 @@ class Stage:
         return self.tokenizer.decode(codes)
 
 Stage(torch.device("cuda:0"))()
+
+# === a part that is put away while others work
+# category: module-split-or-hook-missing
+# confidence: medium
+# repairs: cause
+# fix: style = self.parts["painter"].to(seen.device).embed(seen)
+class Painter(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed, self.paint = nn.Linear(3, 3), nn.Linear(3, 3)
+
+    def forward(self, x, style):
+        return self.paint(x) + style
+
+class Pipeline:
+    def __init__(self, device):
+        self.device = device
+        self.parts = {"vision": nn.Linear(2, 3), "painter": Painter()}
+
+    def activate(self, wanted):
+        for name, part in self.parts.items():
+            part.to(self.device if name == wanted else "cpu")
+
+    def __call__(self, image=None):
+        x, style = torch.ones(1, 3, device=self.device), 0.0
+        if image is not None:
+            self.activate("vision")
+            seen = self.parts["vision"](image.to(self.device))
+            style = self.parts["painter"].embed(seen)
+        self.activate("painter")
+        return self.parts["painter"](x, style)
+
+pipeline = Pipeline(torch.device("cuda:0"))
+for image in (None, torch.ones(1, 2)):
+    pipeline(image)
