@@ -383,6 +383,18 @@ std::optional<std::string> assigned_name(std::string_view source) {
   return is_reference(target) ? std::optional(std::string(target)) : std::nullopt;
 }
 
+std::vector<std::string> parts_of_display(std::string_view value) {
+  const Scan scan(value);
+  std::vector<std::string> parts;
+  size_t begin = 0;
+  for (size_t at = 0; at <= value.size(); ++at) {
+    if (at < value.size() && !(scan.code[at] && scan.depth[at] == 0 && value[at] == ',')) continue;
+    parts.emplace_back(trimmed(value.substr(begin, at - begin)));
+    begin = at + 1;
+  }
+  return parts;
+}
+
 std::vector<std::string> unpacked_names(std::string_view source) {
   const Scan scan(source);
   std::vector<std::string> names;

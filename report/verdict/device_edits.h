@@ -73,6 +73,8 @@ std::optional<std::string> assigned_name(std::string_view source);
 std::string called_in_value(std::string_view source);
 // The variables of `a, b = value`; empty for another statement.
 std::vector<std::string> unpacked_names(std::string_view source);
+// `x` and `f(y, z)` of the value `x, f(y, z)`.
+std::vector<std::string> parts_of_display(std::string_view value);
 // Is that value a tensor that a function of PyTorch's makes of no tensor: `torch.from_numpy(x).long()`?
 bool gives_new_tensor(std::string_view source);
 // … with another text in its place.

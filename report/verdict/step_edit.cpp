@@ -69,20 +69,12 @@ bool lies_there(const Operand& it, std::string_view name, std::string_view devic
 std::optional<std::string> edit_of_display(std::string_view source, const std::vector<std::string>& targets,
                                            const Operand& it, const Evidence& evidence, std::string_view device) {
   const std::string statement = dedented(source);
-  const std::string_view value = value_in(statement);
-  const Scan scan(value);
-  std::vector<std::string> parts(1);
-  for (size_t at = 0; at < value.size(); ++at) {
-    if (scan.code[at] && scan.depth[at] == 0 && value[at] == ',')
-      parts.emplace_back();
-    else
-      parts.back() += value[at];
-  }
+  const std::vector<std::string> parts = parts_of_display(value_in(statement));
   if (!it.on_cpu() || targets.size() < 2 || parts.size() != targets.size()) return std::nullopt;
   std::string all;
   bool own = false;
   for (size_t i = 0; i < parts.size(); ++i) {
-    std::string part(trimmed(parts[i]));
+    const std::string& part = parts[i];
     const auto& mentions = evidence.refusal.mentions;
     const bool left = std::any_of(evidence.operands.begin(), evidence.operands.end(),
                                   [&](const Operand& each) { return lies_there(each, targets[i], it.device); }) ||

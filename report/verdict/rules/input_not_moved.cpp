@@ -342,15 +342,37 @@ std::optional<Cause> left_beside_a_move(const Evidence& evidence) {
   return std::nullopt;
 }
 
+// `scale, zero = scale.to("cpu"), zero`: of one display the line moved some, and not that.
+static std::optional<Fix> moved_in_one_display(const Evidence& evidence, const Operand& taken, const Operand& left) {
+  constexpr std::string_view kMove = ".to(";
+  const Frame& line = *taken.moved.line();
+  const std::vector<std::string> targets = unpacked_names(line.source), parts = parts_of_display(value_in(line.source));
+  const auto moved = std::find_if(parts.begin(), parts.end(), [&](const std::string& part) {
+    return part.ends_with(')') && is_reference(part.substr(0, part.find(kMove)));
+  });
+  if (targets.size() < 2 || targets.size() != parts.size() || moved == parts.end()) return std::nullopt;
+  for (const finding::Name& name : left.names) {
+    const auto place = std::find(parts.begin(), parts.end(), name.name);
+    if (name.frame >= evidence.stack.size() || !evidence.stack[name.frame].same_function(line) ||
+        place == parts.end() || targets[place - parts.begin()] != name.name)
+      continue;
+    if (auto code = replace_read(line.source, name.name, name.name + moved->substr(moved->find(kMove))))
+      return repair_of(line, std::move(*code));
+  }
+  return std::nullopt;
+}
+
 std::optional<Cause> taken_to_the_cpu(const Evidence& evidence) {
   for (const Operand& it : evidence.operands) {
     const Operand* const taken = taken_away_from_a_gpu(it);
     for (const Operand& other : evidence.operands)
-      if (taken && other.device == taken->moved.from)
+      if (taken && other.device == taken->moved.from) {
+        auto fix = moved_in_one_display(evidence, *taken, other);
         return Cause{kInputNotMoved, Confidence::low,
                      fmt::format("{} was taken from {} to the CPU at {}, and nothing brought it back. It meets {}.",
                                  taken->name, taken->moved.from, at(taken->moved.line()), with_place(other)),
-                     use_site(evidence)};
+                     fix ? std::move(fix) : use_site(evidence)};
+      }
   }
   return std::nullopt;
 }

@@ -782,3 +782,18 @@ def sums_of(model, batch):
     return total
 
 sums_of(nn.Linear(3, 2).to("cuda:0"), {"ids": torch.ones(2, 3), "next": torch.ones(2, 2)})
+
+# === of one display the line moved some
+# category: input-not-moved
+# confidence: low
+# repairs: cause
+# fix: weight, scale, zero = weight.to("cpu"), scale.to("cpu"), zero.to("cpu")
+def packed(weight, scale, zero):
+    return weight / scale + zero
+
+def export(weight, scale, zero):
+    weight, scale, zero = weight.to("cpu"), scale.to("cpu"), zero
+    return packed(weight, scale, zero)
+
+ones = torch.ones(2, 1, device="cuda:0")
+export(torch.ones(2, 2, device="cuda:0"), ones, ones * 0)
