@@ -14,20 +14,26 @@ namespace devtrace::report::verdict::rules {
 namespace {
 
 // `value.to(d) if isinstance(value, torch.Tensor) else value`, of whatever the value holds.
-std::optional<std::string> move_all_within(std::string_view source) {
-  constexpr std::string_view kIf = " if isinstance(", kTensor = ", torch.Tensor) else ", kTo = ".to(";
-  const size_t test = source.find(kIf);
-  const size_t name = test == source.npos ? test : test + kIf.size();
-  const size_t tensor = name == source.npos ? name : source.find(kTensor, name);
-  if (tensor == source.npos || source.find(kIf, name) != source.npos) return std::nullopt;
+std::optional<std::string> move_all_within(std::string_view source, std::string_view asks,
+                                           std::string_view tensor_else) {
+  constexpr std::string_view kTo = ".to(";
+  const size_t test = source.find(asks);
+  const size_t name = test == source.npos ? test : test + asks.size();
+  const size_t tensor = name == source.npos ? name : source.find(tensor_else, name);
+  if (tensor == source.npos || source.find(asks, name) != source.npos) return std::nullopt;
   const std::string_view value = source.substr(name, tensor - name);
-  const std::string_view rest = source.substr(tensor + kTensor.size());
+  const std::string_view rest = source.substr(tensor + tensor_else.size());
   const std::string moved = fmt::format("{}{}", value, kTo);
   const size_t begin = source.rfind(moved, test);
   if (!is_identifier(value) || !rest.starts_with(value) || begin == source.npos) return std::nullopt;
   const std::string_view move = source.substr(begin, test - begin);
   return dedented(fmt::format("{}torch.utils._pytree.tree_map_only(torch.Tensor, lambda {}: {}, {}){}",
                               source.substr(0, begin), value, move, value, rest.substr(value.size())));
+}
+
+std::optional<std::string> move_all_within(std::string_view source) {
+  auto code = move_all_within(source, " if isinstance(", ", torch.Tensor) else ");
+  return code ? code : move_all_within(source, " if torch.is_tensor(", ") else ");
 }
 
 // `starts` of `batch.spans.starts`, with its dot or brackets.
@@ -110,6 +116,17 @@ const finding::Step* left_by(const Operand& it) {
   return step == it.lineage.end() || !step->line.project ? nullptr : &*step;
 }
 
+// The operand, or the first that it was computed from where one line has left all of them.
+const Operand& what_was_left(const Operand& it) {
+  if (left_by(it) || it.computed_from.empty() || it.moved.known()) return it;
+  const finding::Step* const first = left_by(it.computed_from[0]);
+  const bool all = first && std::ranges::all_of(it.computed_from, [&](const Operand& each) {
+                     const finding::Step* const own = left_by(each);
+                     return own && own->line.same_line(first->line) && each.device == it.device;
+                   });
+  return all ? it.computed_from[0] : it;
+}
+
 // By a line of the failing function, `sums["x"] = torch.zeros(3)`.
 bool put_there_now(const Evidence& evidence, const Operand& it) {
   const auto own = innermost_project(evidence.stack);
@@ -183,27 +200,33 @@ std::optional<Fix> move_beside(const Operand& it, std::string_view moved, const 
 
 std::optional<Cause> left_in_a_container(const Evidence& evidence) {
   // What a module has registered lies in no container, nor does what the failing function has put there by itself.
-  const auto pair =
-      evidence.pair([&](const Operand& it) { return left_by(it) && !it.is_of_state() && !put_there_now(evidence, it); },
-                    [](const Operand& other) { return !other.on_cpu(); });
+  const auto left = [&](const Operand& each) {
+    const Operand& it = what_was_left(each);
+    return left_by(it) && !it.is_of_state() && !put_there_now(evidence, it);
+  };
+  const auto pair = evidence.pair(left, [](const Operand& other) { return !other.on_cpu(); });
   if (!pair) return std::nullopt;
-  const finding::Step& step = *left_by(*pair.it);
+  const Operand& it = what_was_left(*pair.it);
+  const finding::Step& step = *left_by(it);
   const auto along = [&](const finding::Name& each) { return directly_beside(each.name, step.call); };
-  const auto name = std::find_if(pair.it->names.begin(), pair.it->names.end(), along);
-  const bool beside = name != pair.it->names.end();
+  const auto name = std::find_if(it.names.begin(), it.names.end(), along);
+  const bool beside = name != it.names.end();
   auto code = beside ? move_along(step.line.source, step.call, name->name) : move_all_within(step.line.source);
+  // What the line asks before it moves is what has left it.
+  const Confidence confidence = code && !beside ? Confidence::high : Confidence::medium;
+  const std::string computed = &it == pair.it ? "" : fmt::format("{} was computed from {}. ", pair.it->name, it.name);
   if (!code && beside) code = move_behind(step.line.source, step.call, name->name);
-  if (!code) code = move_along_with_holder(step.line.source, step.call, path_within(*pair.it, step.call));
-  auto fix =
-      code ? std::optional(repair_of(step.line, std::move(*code))) : move_beside(*pair.it, step.call, {step.line});
+  if (!code) code = move_along_with_holder(step.line.source, step.call, path_within(it, step.call));
+  auto fix = code ? std::optional(repair_of(step.line, std::move(*code))) : move_beside(it, step.call, {step.line});
   return Cause{
-      "input-not-moved", Confidence::medium,
-      beside
-          ? fmt::format("{} stands beside {}, which {} brought to {}, and was left there. It meets {}.",
-                        with_place(*pair.it), step.call, at(&step.line), pair.other->device, with_place(*pair.other))
-          : fmt::format("{} lies within a container, which {} did not look into when it brought {} to {}. It meets "
-                        "{}.",
-                        with_place(*pair.it), at(&step.line), step.call, pair.other->device, with_place(*pair.other)),
+      "input-not-moved", confidence,
+      computed +
+          (beside
+               ? fmt::format("{} stands beside {}, which {} brought to {}, and was left there. It meets {}.",
+                             with_place(it), step.call, at(&step.line), pair.other->device, with_place(*pair.other))
+               : fmt::format("{} lies within a container, which {} did not look into when it brought {} to {}. It "
+                             "meets {}.",
+                             with_place(it), at(&step.line), step.call, pair.other->device, with_place(*pair.other))),
       fix ? std::move(fix) : use_site(evidence)};
 }
 

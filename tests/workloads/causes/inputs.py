@@ -797,3 +797,28 @@ def export(weight, scale, zero):
 
 ones = torch.ones(2, 1, device="cuda:0")
 export(torch.ones(2, 2, device="cuda:0"), ones, ones * 0)
+
+# === what a line does not look into that moves a batch, and a tensor is stacked of
+# category: input-not-moved
+# confidence: high
+# repairs: cause
+# says: was computed from
+# fix: batch = {key: torch.utils._pytree.tree_map_only(torch.Tensor, lambda value: value.to(device), value) for key, value in batch.items()}
+class Views(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 2)
+
+    def forward(self, cond):
+        pixels = torch.stack(cond["views"])
+        return self.layer(pixels)
+
+def evaluate(model, batch, device):
+    batch = {key: value.to(device) if torch.is_tensor(value) else value for key, value in batch.items()}
+    return model(batch["cond"]).sum() + batch["image"].sum()
+
+def sample():
+    pictures = torch.ones(2, 3)
+    return {"image": pictures, "cond": {"views": [pictures * 2, pictures * 3]}}
+
+evaluate(Views().to("cuda:0"), sample(), torch.device("cuda:0"))
