@@ -81,17 +81,48 @@ std::vector<std::string> targets_of(std::string_view text) {
   return unpacked_names(text);
 }
 
+// What the fixed line makes on its device now: by a constructor of PyTorch's, or what a call gives, moved.
+struct Maker {
+  std::string called, device;  // called: empty for constructors
+
+  bool makes(std::string_view text) const {
+    if (says_device(text)) return false;
+    if (called.empty()) return makes_tensor(text);
+    const size_t at = find_variable(text, called);
+    return at != text.npos && text.substr(at + called.size()).starts_with('(');
+  }
+  std::optional<std::string> beside(std::string_view text, std::string_view name) const {
+    return called.empty() ? give_device_beside(text, name, device) : move_result(text, called, device);
+  }
+  std::optional<std::string> alone(std::string_view text) const {
+    if (called.empty()) return give_device(text, device);
+    return called_in_value(text) == called ? move_value(text, device) : std::nullopt;
+  }
+};
+
+std::optional<Maker> maker_of(std::string_view before, const std::string& code) {
+  constexpr std::string_view kMove = ".to(";
+  const auto said = keyword_argument(code, "device");
+  if (said && give_device(before, *said) == code) return Maker{"", *said};
+  const std::string called = called_in_value(before);
+  const size_t move = code.rfind(kMove);
+  if (!is_reference(called) || move == code.npos || code.back() != ')') return std::nullopt;
+  std::string device = code.substr(move + kMove.size(), code.size() - move - kMove.size() - 1);
+  if (device.empty() || device[0] == '"' || move_value(before, device) != code) return std::nullopt;
+  return Maker{called, std::move(device)};
+}
+
 // `row = torch.arange(n)` below `spans = torch.arange(m, device=x.device)`, where a line further down computes with
-// both.
+// both; and `aims = read(a)` below `x = read(b).to(device)`.
 void add_made_below(const Evidence& evidence, Fix& fix) {
   const auto variable = moved_variable(fix);
-  const auto device = keyword_argument(fix.code, "device");
   const auto runs = [&](const Frame& each) { return each.project && each.file == fix.file && each.line >= fix.line; };
   const auto frame = std::find_if(evidence.stack.begin(), evidence.stack.end(), runs);
-  if (!variable || !device || frame == evidence.stack.end()) return;
+  if (!variable || frame == evidence.stack.end()) return;
   const auto lines = lines_around(*frame);
   const auto fixed = std::find_if(lines.begin(), lines.end(), [&](const auto& each) { return each.first == fix.line; });
-  if (fixed == lines.end() || give_device(fixed->second, *device) != fix.code) return;
+  const auto maker = fixed == lines.end() ? std::nullopt : maker_of(fixed->second, fix.code);
+  if (!maker) return;
   const auto below = statements_below(*frame, fix.line);
   const bool same_function = frame->line == fix.line || std::any_of(below.begin(), below.end(), [&](const auto& each) {
                                return each.first == frame->line;
@@ -108,21 +139,21 @@ void add_made_below(const Evidence& evidence, Fix& fix) {
     const auto is_read = [&](const auto& name) { return reads(text, name) > 0; };
     const auto reader = std::find_if(moved.begin(), moved.end(), is_read);
     const std::vector<std::string> targets = targets_of(text);
-    const bool makes = makes_tensor(text) && !says_device(text), leaves = leaves_devices(text);
+    const bool makes = maker->makes(text), leaves = leaves_devices(text);
     const auto source = std::find_if(left.begin(), left.end(), [&](const auto& each) { return is_read(each.first); });
     std::optional<finding::Edit> edit;
     if (source != left.end()) edit = source->second;
     if (makes && reader != moved.end()) {
-      if (auto code = give_device_beside(text, *reader, *device)) add({fix.file, number, std::move(*code)});
+      if (auto code = maker->beside(text, *reader)) add({fix.file, number, std::move(*code)});
     } else if (makes && targets.size() == 1) {
-      if (auto code = give_device(text, *device)) edit = {fix.file, number, std::move(*code)};
+      if (auto code = maker->alone(text)) edit = {fix.file, number, std::move(*code)};
     } else if (reader != moved.end() && !leaves) {
       for (const auto& [name, each] : left)
         if (is_read(name)) add(each);
     }
     const bool goes_along = reader != moved.end() && !leaves;
     for (const std::string& target : targets) {
-      if (target == variable_of(*device)) return;
+      if (target == variable_of(maker->device)) return;
       moved.erase(target);
       left.erase(target);
       if (goes_along)

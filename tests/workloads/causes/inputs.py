@@ -822,3 +822,21 @@ def sample():
     return {"image": pictures, "cond": {"views": [pictures * 2, pictures * 3]}}
 
 evaluate(Views().to("cuda:0"), sample(), torch.device("cuda:0"))
+
+# === a function that a line below calls again
+# category: input-not-moved
+# confidence: high
+# repairs: cause
+# fix: x = as_tensor(rows).to(next(model.parameters()).device)
+# also: y = as_tensor(aims).to(next(model.parameters()).device)
+def as_tensor(rows):
+    return torch.tensor(rows)
+
+def step(model, rows, aims):
+    x = as_tensor(rows)
+    out = model(x)
+    y = as_tensor(aims)
+    difference = out - y
+    return (difference * difference).sum()
+
+step(nn.Linear(3, 1).to("cuda:0"), [[1.0, 2.0, 3.0]], [[1.0]])
