@@ -193,6 +193,7 @@ def test_what_the_report_says_and_its_fix(tmp_path):
     assert (outcome.code, outcome.findings) == (0, []), "the number itself is not computed: there is no Python"
 
 
+@pytest.mark.slow
 def test_without_debug_information(tmp_path):
     program = tmp_path / "program"
     subprocess.run(["strip", "--strip-debug", "-o", program, build_torch(MIX, "-g", "-O1")], check=True)

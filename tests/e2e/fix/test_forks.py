@@ -72,6 +72,7 @@ def test_a_repair_that_only_forks_show_is_none(tmp_path):
     assert any(each[0] for each in starts) and not starts[-1][0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", first(1, [["-m", "program"], ["-c", "import program"]]))
 def test_other_ways_to_start_have_fresh_starts(tmp_path, options):
     write(tmp_path, {"program.py": PROGRAM.replace("{first}", "").replace("{last}", ""), "helper.py": HELPER})

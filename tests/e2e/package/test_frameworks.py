@@ -105,6 +105,7 @@ ray.shutdown()
 """
 
 
+@pytest.mark.slow
 def test_rays_workers_are_watched(tmp_path):
     """Their program was started without devtrace; what is no dict is refused where the environment is made."""
     pytest.importorskip("ray")

@@ -218,6 +218,7 @@ def test_pytest_finds_the_plugin(installed, tmp_path):
     assert done.code == 1 and "SUMMARY: devtrace: refused-op test_it.py:3" in done.out, done.out + done.err
 
 
+@pytest.mark.slow
 def test_it_runs_in_a_container_without_a_distribution(installed, tmp_path):
     """Neither a shell, nor /etc, nor a tool: what devtrace asks of a system is the C library. With the settings of recipes/Containerfile."""
     torch = Path(sysconfig.get_path("purelib"))

@@ -63,6 +63,7 @@ def test_trainers_by_accelerate_launch(rehearse, ranks):
     passed(rehearse([*launch, PROGRAMS / "trainers.py"], gpus=ranks, env=ONE_THREAD, timeout=LONGEST), TRAINERS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ranks", first(1, FORKED))
 def test_trainers_of_more_ranks(rehearse, ranks):
     passed(rehearse(forked(ranks, PROGRAMS / "trainers.py", "accelerate", "lightning", "transformers"), gpus=ranks, timeout=LONGEST), TRAINERS)

@@ -69,6 +69,7 @@ def rehearsed(tmp_path):
     return run
 
 
+@pytest.mark.slow
 def test_a_model_of_transformers_by_its_headers(rehearsed, tmp_path):
     write_checkpoint(tmp_path / "model")
     assert sum(path.stat().st_size for path in (tmp_path / "model").iterdir()) < 1 << 20

@@ -3,6 +3,7 @@
 import json
 import sys
 
+import pytest
 from conftest import DEVTRACE, TOP, environment, execute
 
 SERVE = TOP / "tests/workloads/placement/serve.py"
@@ -157,6 +158,7 @@ with torch.no_grad():
 """
 
 
+@pytest.mark.slow
 def test_a_map_balanced_by_what_was_measured(tmp_path):
     """Twelve layers of 32 MiB, and 128 MiB on the first device: four and eight; six and six do not fit."""
     (tmp_path / "program.py").write_text(UNEVEN)
@@ -188,6 +190,7 @@ print(model(input_ids=torch.ones(1, 4, dtype=torch.long, device=f"cuda:{rank}"))
 """
 
 
+@pytest.mark.slow
 def test_each_layer_split_among_ranks(tmp_path):
     """Layers are halved, the embedding is not; what the ranks add up crosses."""
     (tmp_path / "program.py").write_text(PARALLEL)

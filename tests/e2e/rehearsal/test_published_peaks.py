@@ -15,6 +15,7 @@ def run(folder, options, program, *words, env=None):
     return json.loads(next(line for line in outcome.out.splitlines() if line.startswith("{")))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what, model, peak", [("generate", "stablelm-3b", 7.30), ("lora", "phi-1.5", 4.82)])
 def test_a_peak_on_an_a100(tmp_path, what, model, peak):
     found = run(tmp_path, ["--gpus", 1, "--gpu-model", "a100"], "published.py", what, model)

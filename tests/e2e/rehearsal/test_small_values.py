@@ -242,6 +242,7 @@ def lies(outcome):
     return sorted((record["root"], entry["name"], entry["device"], entry["bytes"]) for record in last.values() for entry in record["entries"])
 
 
+@pytest.mark.slow
 def test_placement_and_traffic_do_not_depend_on_values(tmp_path):
     """A model small enough to be computed whole."""
     found = {}
@@ -269,6 +270,7 @@ OTHERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", OTHERS)
 def test_a_layer_on_each_device(tmp_path, model):
     """The first and the last device have an embedding and the head besides. `make large` has all layers on 16 devices."""

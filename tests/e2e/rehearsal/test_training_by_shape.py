@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 
+import pytest
 from conftest import DEVTRACE, TOP, environment, execute
 
 TRAINING = TOP / "tests/workloads/placement/training.py"
@@ -22,6 +23,7 @@ def trained(folder, ranks, *words, memory="40GiB", time=600):
     return outcome, sorted(found, key=lambda each: each["rank"])
 
 
+@pytest.mark.slow
 def test_fsdp2(tmp_path):
     ranks, layers = 2, 4
     outcome, found = trained(tmp_path, ranks, "llama-7b", "--layers", layers)

@@ -342,6 +342,7 @@ for name, how, compiled in (("ahead", ahead_of_time, function), ("kernel", ahead
 """
 
 
+@pytest.mark.slow
 def test_what_was_compiled_by_an_earlier_process_is_computed(tmp_path):
     for _ in range(2):
         outcome = start(SAVED, tmp_path, env={**ALONE, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "inductor")}, timeout=400)
@@ -361,6 +362,7 @@ for a, b in zip(torch.compile(function)(*given), function(*given)):
 """
 
 
+@pytest.mark.slow
 def test_kernels_that_inductor_only_tries_are_not_missed(tmp_path):
     outcome = start(TRIED, tmp_path, env={**ALONE, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "inductor")}, timeout=400)
     assert outcome.code == 0 and "not computed" not in outcome.err, outcome.err

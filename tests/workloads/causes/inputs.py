@@ -208,7 +208,7 @@ run(nn.ModuleList(Layer().to(f"cuda:{i}") for i in range(2)), torch.ones(1, 4))
 
 # === a list among what was moved
 # category: input-not-moved
-# confidence: medium
+# confidence: high
 # repairs: cause
 # says: lies within a container
 # fix: return {key: torch.utils._pytree.tree_map_only(torch.Tensor, lambda value: value.to(device), value) for key, value in batch.items()}
