@@ -170,8 +170,8 @@ std::optional<Cause> taken_away(const Evidence& evidence, const Operand& input, 
   // Not behind a line that opens a block, as one that takes it away for a while, nor where there was no input yet.
   const Frame& here = evidence.stack[*live];
   const std::string now = dedented(here.source);
-  if (cause.fix->code.empty() && is_reference(module) && is_identifier(name) && reads(now, module) == 1 && reads(now, name) > 0 &&
-      !binds(now, name))
+  if (cause.fix->code.empty() && is_reference(module) && is_identifier(name) && reads(now, module) == 1 &&
+      reads(now, name) > 0 && !binds(now, name))
     if (auto code = replace_read(now, module, fmt::format("{}.to({}.device)", module, name)))
       cause.fix = repair_of(here, std::move(*code));
   return cause;
