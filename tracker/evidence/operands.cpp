@@ -73,7 +73,7 @@ class Collector {
       for (finding::Name& name : operand.names) {
         if (!frames_[name.frame].project) continue;
         name.read_again = names.read_again(name.frame, name.name);
-        if (!operand.has_role_of_state()) name.holder = holder_of(api_, torch_, scope_, name, source_);
+        if (!operand.has_role_of_state()) name.holder = kind_of_holder(api_, torch_, scope_, name, source_);
       }
     }
     if (direct) {

@@ -37,8 +37,8 @@ bool is_frozen(const Api& api, PyObject* type) {
 
 }  // namespace
 
-std::string holder_of(const Api& api, const Torch& torch, const Scope& scope, const finding::Name& name,
-                      const SourceText& source) {
+std::string kind_of_holder(const Api& api, const Torch& torch, const Scope& scope, const finding::Name& name,
+                           const SourceText& source) {
   // Of a variable nothing has it, and each text that is parsed costs.
   if (name.name.find_first_of(".[") == std::string::npos || name.name.find('(') != std::string::npos) return {};
   const Expression read = read_expression(api, name.name, true, "");

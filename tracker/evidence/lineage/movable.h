@@ -13,7 +13,7 @@ namespace devtrace::evidence {
 // Of what has the tensor under that name and is no module, `batch` of `batch.ids`. "moves": its class has a method `to`
 // that gives a value. "frozen": its attributes cannot be assigned. Empty for anything else. Runs none of the program's
 // code.
-std::string holder_of(const python::Api& api, const Torch& torch, const Scope& scope, const finding::Name& name,
-                      const SourceText& source);
+std::string kind_of_holder(const python::Api& api, const Torch& torch, const Scope& scope, const finding::Name& name,
+                           const SourceText& source);
 
 }  // namespace devtrace::evidence
