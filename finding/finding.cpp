@@ -108,21 +108,26 @@ bool Operand::came_from_state() const {
                                       [](const Operand& source) { return source.came_from_state(); });
 }
 
+// The first that a frame has for it.
+static const Name* name_of(const Operand& operand, size_t frame) {
+  for (const Name& each : operand.names)
+    if (each.frame == frame) return &each;
+  return nullptr;
+}
+
 std::string_view Operand::name_in(size_t frame) const {
-  for (const Name& each : names) {
-    if (each.frame == frame) return each.name;
-  }
-  return {};
+  const Name* const name = name_of(*this, frame);
+  return name ? std::string_view(name->name) : std::string_view();
 }
 
 bool Operand::read_again_in(size_t frame) const {
-  const auto first = std::find_if(names.begin(), names.end(), [&](const Name& each) { return each.frame == frame; });
-  return first != names.end() && first->read_again;
+  const Name* const name = name_of(*this, frame);
+  return name && name->read_again;
 }
 
 std::string_view Operand::holder_in(size_t frame) const {
-  const auto first = std::find_if(names.begin(), names.end(), [&](const Name& each) { return each.frame == frame; });
-  return first == names.end() ? std::string_view() : first->holder;
+  const Name* const name = name_of(*this, frame);
+  return name ? std::string_view(name->holder) : std::string_view();
 }
 
 // Where memory that is no tensor came from: "memory of 4.0 KiB from cudaMalloc at main.cpp:12".

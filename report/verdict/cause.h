@@ -113,6 +113,8 @@ void add_lines_near(const Evidence& evidence, Fix& fix);
 std::optional<Fix> move_where_constructed(const Evidence& evidence);
 // … of a module whose tensor the other operand meets a view of: `solver = Solver("heun").to(device)`.
 std::optional<Fix> move_view_where_constructed(const Evidence& evidence);
+// The step's line with words for where the other operand is, in the place of those for where this one is.
+std::optional<Fix> say_where_the_other_is(const finding::Step& step, const Operand& it, const Operand& other);
 // Of an operand that a line brought to another GPU by words for it, `cache.begin(size, self.device)`: the same line
 // with words for where the other operand is.
 std::optional<Fix> say_other_words(const Evidence& evidence);

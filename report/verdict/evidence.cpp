@@ -8,6 +8,7 @@
 #include "report/phrasing/phrasing.h"
 #include "report/verdict/device_edits.h"
 #include "report/verdict/source_line.h"
+#include "report/verdict/statement_scan.h"
 
 namespace devtrace::report::verdict {
 namespace {
@@ -85,14 +86,8 @@ const finding::Step* placed_when_constructed(const Operand& state) {
     const std::string_view text = step.line.source;
     const size_t call = step.what == "constructed" ? text.find(fmt::format("{}(", step.call)) : text.npos;
     if (call == text.npos || state.moved.known()) continue;
-    const Scan scan(text);
-    const size_t open = call + step.call.size();
-    const auto closes = [&](size_t at) {
-      return scan.code[at] && text[at] == ')' && scan.depth[at] <= scan.depth[open];
-    };
-    size_t close = open + 1;
-    while (close < text.size() && !closes(close)) ++close;
-    if (close < text.size() && text.substr(close + 1).starts_with(".to(")) return &step;
+    const size_t close = closing(Scan(text), text, call + step.call.size());
+    if (close != text.npos && text.substr(close + 1).starts_with(".to(")) return &step;
   }
   return nullptr;
 }

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "common/format.h"
+#include "common/name_steps.h"
 #include "common/python_scan.h"
 #include "common/text.h"
 #include "report/verdict/cause.h"
@@ -266,18 +267,23 @@ std::optional<Fix> move_at(const Evidence& evidence, size_t frame, const Operand
   return std::nullopt;
 }
 
+// May a line in front of that one give the variable what it has, on the device?
+static bool may_be_moved_in_front(const Frame& here, std::string_view variable, const std::string& device) {
+  return is_identifier(variable) && may_stand_in_front(here, variable) && says_in_front(here, device) &&
+         !device.starts_with(variable);
+}
+
 // `batch = batch.to(device)` in front of a line that computes with `batch.ids`, where others of the batch lie there and
 // are computed with, too.
 static std::optional<Fix> move_holder(const Evidence& evidence, size_t frame, const Operand& operand,
                                       const std::string& device) {
   const Frame& here = evidence.stack[frame];
-  const std::string_view name = operand.name_in(frame), holder = name.substr(0, name.find_last_of(".["));
-  if (operand.holder_in(frame) != "moves" || !is_identifier(holder) || holder == "self" ||
-      !may_stand_in_front(here, holder) || !says_in_front(here, device) || device.find(holder) == 0)
+  const std::string_view name = operand.name_in(frame), holder = holder_of(name);
+  if (operand.holder_in(frame) != "moves" || holder == "self" || !may_be_moved_in_front(here, holder, device))
     return std::nullopt;
   const auto beside = [&](const Operand& each) {
     const std::string_view own = each.name_in(frame);
-    return own != name && own.starts_with(holder) && own.substr(0, own.find_last_of(".[")) == holder;
+    return own != name && holder_of(own) == holder;
   };
   const bool several =
       std::ranges::any_of(operand.siblings, beside) || std::ranges::any_of(evidence.operands, [&](const Operand& each) {
@@ -293,9 +299,7 @@ static std::optional<Fix> move_dict(const Evidence& evidence, size_t frame, cons
   const Frame& here = evidence.stack[frame];
   const std::string_view name = operand.name_in(frame), dict = container_of(name), key = name.substr(dict.size());
   const bool one_step = !dict.empty() && name.find(']') + 1 == name.size() && key.find_first_of("\"'") == 1;
-  if (!one_step || !operand.on_cpu() || !is_identifier(dict) || !may_stand_in_front(here, dict) ||
-      !says_in_front(here, device) || device.find(dict) == 0)
-    return std::nullopt;
+  if (!one_step || !operand.on_cpu() || !may_be_moved_in_front(here, dict, device)) return std::nullopt;
   const auto others = [&](const auto& statement) {
     const std::string_view text = statement.second;
     const size_t at = find_variable(text, dict);

@@ -113,8 +113,10 @@ std::optional<Fix> move_part_where_called(const Evidence& evidence) {
     const auto frame = caller_of(evidence, *module);
     if (!frame) continue;
     std::optional<Fix> fix;
-    if (whole && pair.it->is_state()) fix = move_named(evidence, *frame, *pair.it, *pair.other);
-    if (whole && pair.it->is_state() && !fix) fix = move_called_alone(evidence, *frame, *pair.other);
+    if (whole && pair.it->is_state()) {
+      fix = move_named(evidence, *frame, *pair.it, *pair.other);
+      if (!fix) fix = move_called_alone(evidence, *frame, *pair.other);
+    }
     if (is_attribute_of(*pair.it, *module)) fix = move_called(evidence, *frame, *pair.other, {});
     if (fix) return fix;
   }

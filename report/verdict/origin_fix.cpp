@@ -231,15 +231,21 @@ void add_siblings(const Evidence& evidence, Fix& fix) {
   }
 }
 
+std::optional<Fix> say_where_the_other_is(const Step& step, const Operand& it, const Operand& other) {
+  const std::string_view said = expression_of(step, it.device), wanted = expression_of(step, other.device);
+  if (said.empty() || wanted.empty()) return std::nullopt;
+  auto code = replace_read(step.line.source, said, wanted);
+  return code ? std::optional(repair_of(step.line, std::move(*code))) : std::nullopt;
+}
+
 std::optional<Fix> say_other_words(const Evidence& evidence) {
   for (const Operand& it : evidence.operands)
     for (const Operand& other : evidence.operands)
       for (const Step& step : it.lineage) {
-        const std::string_view said = expression_of(step, it.device), wanted = expression_of(step, other.device);
-        if (it.device == other.device || it.on_cpu() || other.on_cpu() || step.what != "moved" || said.empty() ||
-            wanted.empty() || !said.ends_with("device") || reads(step.line.source, said) != 1)
+        if (it.device == other.device || it.on_cpu() || other.on_cpu() || step.what != "moved" ||
+            !expression_of(step, it.device).ends_with("device"))
           continue;
-        if (auto code = replace_read(step.line.source, said, wanted)) return repair_of(step.line, std::move(*code));
+        if (auto fix = say_where_the_other_is(step, it, other)) return fix;
       }
   return std::nullopt;
 }

@@ -138,10 +138,7 @@ std::vector<Frame> frames(const Api& api, const python::FrameSource& from, size_
     frame.torch = frame.file.find("/torch/") != std::string::npos && !frame.project;
     frame.region = source.closed(frame.region);
     frame.source = source.lines(frame.region);
-    if (frame.project && excerpts < kMostExcerpts) {
-      frame.around = source.around(frame.region, kNearby);
-      ++excerpts;
-    }
+    if (frame.project && excerpts++ < kMostExcerpts) frame.around = source.around(frame.region, kNearby);
     frame.exact = frame.region.column >= 0;
     frame.expression = frame.exact ? source.text(frame.region) : frame.source;
     frame.cut = ends_with(source.before(frame.region), '.');

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "common/format.h"
+#include "tracker/evidence/lineage/holder_kinds.h"
 #include "tracker/evidence/lineage/lineage.h"
-#include "tracker/evidence/lineage/movable.h"
 #include "tracker/evidence/lineage/siblings.h"
 #include "tracker/evidence/objects/object_walk.h"
 #include "tracker/evidence/operand_names.h"
@@ -67,13 +67,14 @@ class Collector {
     for (const Operand& operand : operands_)
       if (operand.object && operand.source_of == Operand::kNone) objects.push_back(operand.object);
     const KnownNames names(api_, torch_, frames_, scope_, reach_, holders_, source_, std::move(objects));
+    HolderKinds kinds(api_, torch_, scope_, source_);
     for (Operand& operand : operands_) {
       add_provenance(operand, operand.device, operand.storage, source_);
       operand.lineage = lineage(api_, operand, names, frames_, source_);
       for (finding::Name& name : operand.names) {
         if (!frames_[name.frame].project) continue;
         name.read_again = names.read_again(name.frame, name.name);
-        if (!operand.has_role_of_state()) name.holder = kind_of_holder(api_, torch_, scope_, name, source_);
+        if (!operand.has_role_of_state()) name.holder = kinds.of(name);
       }
     }
     if (direct) {

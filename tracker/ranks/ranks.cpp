@@ -38,7 +38,7 @@ std::vector<const RankMember*> on_device_of(RankTable& table, const RankMember& 
 // One of the ranks tells for all, and once.
 bool is_teller(std::vector<const RankMember*>& all) {
   std::ranges::sort(all, {}, &RankMember::rank);
-  if (std::ranges::any_of(all, [](const RankMember* each) { return each->told.load() != 0; })) return false;
+  if (any_told(all)) return false;
   return const_cast<RankMember*>(all.front())->told.exchange(1) == 0;
 }
 

@@ -1,6 +1,7 @@
 // The table that the job's ranks share (common/rank_table.h), as this process uses it.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <span>
 
@@ -21,6 +22,12 @@ std::span<RankMember> used_members(RankTable& table);
 // Whether it is a rank of that communicator, as long as it lives.
 inline bool is_of(const RankMember& member, uint64_t communicator) {
   return member.state.load(std::memory_order_acquire) == RankMember::ready && member.communicator == communicator;
+}
+
+// Did a finding speak of one of them?
+template <class Members>
+bool any_told(const Members& members) {
+  return std::ranges::any_of(members, [](const RankMember* each) { return each->told.load() != 0; });
 }
 
 // The member of that rank; null: it has not come, or has gone.

@@ -111,7 +111,7 @@ void look_at(RankTable& table, const RankMember& own, uint64_t least) {
   }
   if (stalled.missing.empty() || stalled.waiting.empty()) return;
   // Whoever waits after a mismatch waits for what that finding says already.
-  if (std::ranges::any_of(all, [](const RankMember* each) { return each->told.load() != 0; })) return;
+  if (any_told(all)) return;
   if (!tells(own, *stalled.missing.front().rank, longest, least)) return;
   uint64_t told = all.front()->stalled.load();
   if (told >= number || !all.front()->stalled.compare_exchange_strong(told, number)) return;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/format.h"
+#include "common/name_steps.h"
 #include "common/python_scan.h"
 #include "common/text.h"
 #include "report/verdict/device_edits.h"
@@ -34,12 +35,6 @@ std::optional<std::string> move_all_within(std::string_view source, std::string_
 std::optional<std::string> move_all_within(std::string_view source) {
   auto code = move_all_within(source, " if isinstance(", ", torch.Tensor) else ");
   return code ? code : move_all_within(source, " if torch.is_tensor(", ") else ");
-}
-
-// `starts` of `batch.spans.starts`, with its dot or brackets.
-std::string_view last_step(std::string_view name) {
-  const size_t at = name.ends_with(']') ? name.rfind('[') : name.rfind('.');
-  return at == name.npos ? std::string_view() : name.substr(at);
 }
 
 // `replace(self, ids=self.ids.to(device))` → `…, mask=self.mask.to(device))`: the keyword of the one that was moved, as
@@ -135,10 +130,6 @@ bool put_there_now(const Evidence& evidence, const Operand& it) {
   const auto target = assigned_name(made->source);
   return target && std::any_of(it.names.begin(), it.names.end(),
                                [&](const finding::Name& each) { return each.name == with_one_quote(*target); });
-}
-
-std::string_view holder_of(std::string_view name) {
-  return name.substr(0, name.size() - last_step(name).size());
 }
 
 // Do both hang on the same thing, or does the operand lie deeper?

@@ -535,11 +535,8 @@ std::optional<Cause> left_on_cpu(const Evidence& evidence) {
                  fix_at_origin(evidence)};
   if (const finding::Step* step = placed_when_constructed(*pair.other)) {
     std::optional<Fix> fix;
-    for (const finding::Step& each : pair.it->lineage) {
-      const std::string_view said = expression_of(each, pair.it->device), own = expression_of(each, pair.other->device);
-      if (fix || said.empty() || own.empty()) continue;
-      if (auto code = replace_read(each.line.source, said, own)) fix = repair_of(each.line, std::move(*code));
-    }
+    for (const finding::Step& each : pair.it->lineage)
+      if (!fix) fix = say_where_the_other_is(each, *pair.it, *pair.other);
     return Cause{"input-not-moved", Confidence::medium,
                  fmt::format("{} constructs {} and puts it on the CPU; {} meets {}.", at(&step->line),
                              of_model(*pair.other), with_place(*pair.it), pair.other->name),

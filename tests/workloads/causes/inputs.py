@@ -1,6 +1,4 @@
 # What a caller gives to a model or a function: causes that only structure tells apart.
-import dataclasses
-
 import torch
 from torch import nn
 torch.manual_seed(0)
@@ -206,20 +204,6 @@ class Layer(nn.Module):
         return self.inner(x)
 run(nn.ModuleList(Layer().to(f"cuda:{i}") for i in range(2)), torch.ones(1, 4))
 
-# === a list among what was moved
-# category: input-not-moved
-# confidence: high
-# repairs: cause
-# says: lies within a container
-# fix: return {key: torch.utils._pytree.tree_map_only(torch.Tensor, lambda value: value.to(device), value) for key, value in batch.items()}
-def to_device(batch, device):
-    return {key: value.to(device) if isinstance(value, torch.Tensor) else value for key, value in batch.items()}
-def run(batch, device):
-    batch = to_device(batch, device)
-    first, second = batch["pair"]
-    return batch["x"] * first + second
-run({"x": torch.ones(3), "pair": [torch.ones(3), torch.ones(3)]}, "cuda:0")
-
 # === what NumPy holds is given to a method of a module
 # category: input-not-moved
 # confidence: low
@@ -252,21 +236,6 @@ class Value(nn.Module):
 def best(value, state, weights):
     return (value(state, weights) @ weights).argmax()
 best(Value().to("cuda:0"), torch.ones(4), torch.ones(2))
-
-# === a batch with words beside its tensors
-# category: input-not-moved
-# confidence: high
-# repairs: cause
-# fix: return model({key: value.to(next(model.parameters()).device) if hasattr(value, "to") else value for key, value in batch.items()})
-class Lanes(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.body = nn.Linear(4, 2)
-    def forward(self, batch):
-        return self.body(batch["points"]) * batch["weight"]
-def run(model, batch):
-    return model(batch)
-run(Lanes().to("cuda:0"), {"points": torch.ones(2, 4), "weight": torch.ones(2), "file": "lane.png"})
 
 # === a dataclass within one that moves its fields
 # category: input-not-moved
@@ -312,32 +281,6 @@ class Pipeline:
         sizes = self.sizes_of([1, 2])
         return self.network({"text": text, "sizes": sizes})
 Pipeline("cuda:0").run(torch.ones(1, 4, device="cuda:0"))
-
-# === a batch of attributes that a loop set
-# category: input-not-moved
-# confidence: medium
-# repairs: cause
-# says: stands beside batch.ids
-# fix: self.ids = self.ids.to(device)
-# fix: self.mask = self.mask.to(device)
-class Batch:
-    def __init__(self, values):
-        for key, value in values.items():
-            setattr(self, key, value)
-    def to(self, device):
-        self.ids = self.ids.to(device)
-        return self
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.embed = nn.Embedding(5, 4)
-    def forward(self, batch):
-        return self.embed(batch.ids) * batch.mask[..., None]
-def run(device):
-    ids = torch.tensor([[1, 2], [3, 4]])
-    batch = Batch({"ids": ids, "mask": torch.ones_like(ids)}).to(device)
-    return Net().to(device)(batch)
-run("cuda:0")
 
 # === a model takes its own result away, and its next part gives the variable another value
 # category: input-not-moved
@@ -509,21 +452,6 @@ def unlikely(logits):
 head = nn.Linear(4, 6).to("cuda:0")
 unlikely(head(torch.ones(2, 4, device="cuda:0")))
 
-# === a batch whose class gives another one
-# category: input-not-moved
-# confidence: high
-# repairs: cause
-# says: drops what it makes
-# fix: batch = batch.to("cuda:0")
-class Batch(dict):
-    def to(self, device):
-        return Batch({key: value.to(device) for key, value in self.items()})
-def evaluate(model):
-    batch = Batch(x=torch.ones(4, 3))
-    batch.to("cuda:0")
-    return model(batch["x"])
-evaluate(nn.Linear(3, 2).to("cuda:0"))
-
 # === read in the line that binds it
 # category: input-not-moved
 # confidence: medium
@@ -534,27 +462,6 @@ def stage(module, inbox):
 first, second = nn.Linear(4, 4).to("cuda:0"), nn.Linear(4, 2).to("cuda:1")
 between = [stage(first, [torch.ones(2, 4, device="cuda:0")])]
 stage(second, between)
-
-# === one field of a batch in a constructor's line
-# category: input-not-moved
-# confidence: medium
-# repairs: cause
-# fix: return Graph(self.x.to(device), self.edges.to(device))
-class Graph:
-    def __init__(self, x, edges):
-        self.x, self.edges = x, edges
-    def to(self, device):
-        return Graph(self.x.to(device), self.edges)
-class Convolution(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.linear = nn.Linear(3, 2)
-    def forward(self, graph):
-        hidden = self.linear(graph.x)
-        source, target = graph.edges
-        return torch.zeros_like(hidden).index_add_(0, target, hidden[source])
-graph = Graph(torch.ones(4, 3), torch.tensor([[0, 1, 2], [1, 2, 3]])).to("cuda:0")
-Convolution().to("cuda:0")(graph)
 
 # === lengths that a collate function counted
 # category: input-not-moved
@@ -726,63 +633,6 @@ def learn(net, memory, device):
     return values.sum()
 learn(nn.Linear(3, 2).to("cuda:0"), Memory(), torch.device("cuda:0"))
 
-# === fields of a batch that moves itself
-# category: input-not-moved
-# confidence: high
-# repairs: cause
-# fix: batch = batch.to(next(model.parameters()).device)
-# fix: loss = nn.functional.mse_loss(model(batch.x), batch.y)
-@dataclasses.dataclass(frozen=True)
-class Batch:
-    x: torch.Tensor
-    y: torch.Tensor
-
-    def to(self, device):
-        return dataclasses.replace(self, x=self.x.to(device), y=self.y.to(device))
-
-def collated(rows):
-    return Batch(torch.ones(rows, 3), torch.ones(rows, 2))
-
-def loss_of(model, batch):
-    loss = nn.functional.mse_loss(model(batch.x), batch.y)
-    return loss
-
-loss_of(nn.Linear(3, 2).to("cuda:0"), collated(2))
-
-# === fields of a batch that cannot be assigned
-# category: input-not-moved
-# confidence: high
-# repairs: cause
-# fix: out = model(batch.x.to(next(model.parameters()).device))
-@dataclasses.dataclass(frozen=True)
-class Pair:
-    x: torch.Tensor
-    y: torch.Tensor
-
-def paired(rows):
-    return Pair(torch.ones(rows, 3), torch.ones(rows, 2))
-
-def answer(model, batch):
-    out = model(batch.x)
-    return out, batch.y * 2
-
-answer(nn.Linear(3, 2).to("cuda:0"), paired(2))
-
-# === a dict of which lines below read more
-# category: input-not-moved
-# confidence: high
-# repairs: cause
-# fix: batch = {key: value.to(next(model.parameters()).device) for key, value in batch.items()}
-# fix: outputs = {"next": model(batch["ids"])}
-def sums_of(model, batch):
-    total = 0.0
-    outputs = {"next": model(batch["ids"])}
-    for name, logits in outputs.items():
-        total += (logits - batch[name]).sum().item()
-    return total
-
-sums_of(nn.Linear(3, 2).to("cuda:0"), {"ids": torch.ones(2, 3), "next": torch.ones(2, 2)})
-
 # === of one display the line moved some
 # category: input-not-moved
 # confidence: low
@@ -797,31 +647,6 @@ def export(weight, scale, zero):
 
 ones = torch.ones(2, 1, device="cuda:0")
 export(torch.ones(2, 2, device="cuda:0"), ones, ones * 0)
-
-# === what a line does not look into that moves a batch, and a tensor is stacked of
-# category: input-not-moved
-# confidence: high
-# repairs: cause
-# says: was computed from
-# fix: batch = {key: torch.utils._pytree.tree_map_only(torch.Tensor, lambda value: value.to(device), value) for key, value in batch.items()}
-class Views(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layer = nn.Linear(3, 2)
-
-    def forward(self, cond):
-        pixels = torch.stack(cond["views"])
-        return self.layer(pixels)
-
-def evaluate(model, batch, device):
-    batch = {key: value.to(device) if torch.is_tensor(value) else value for key, value in batch.items()}
-    return model(batch["cond"]).sum() + batch["image"].sum()
-
-def sample():
-    pictures = torch.ones(2, 3)
-    return {"image": pictures, "cond": {"views": [pictures * 2, pictures * 3]}}
-
-evaluate(Views().to("cuda:0"), sample(), torch.device("cuda:0"))
 
 # === a function that a line below calls again
 # category: input-not-moved

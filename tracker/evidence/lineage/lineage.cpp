@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/name_steps.h"
 #include "common/python_scan.h"
 #include "common/text.h"
 #include "tracker/evidence/lineage/default_arguments.h"
@@ -77,12 +78,6 @@ bool name_of_constructor(const std::string& function) {
   return function == "__init__" || function.ends_with(".__init__");
 }
 
-// Where `.ids` of `batch.ids` begins, and `["ids"]` of `batch["ids"]`; 0 for a variable.
-size_t last_step_of(const std::string& name) {
-  const size_t at = name.find_last_of(".[");
-  return at == name.npos ? 0 : at;
-}
-
 // A line that means to move the tensor and does not: of a function that runs and has it, or of one that made it.
 std::optional<stacks::PythonFrame> discarded_move(const Operand& operand, const KnownNames& names, const Stack& made,
                                                   const std::vector<Frame>& frames, const SourceText& source) {
@@ -91,7 +86,7 @@ std::optional<stacks::PythonFrame> discarded_move(const Operand& operand, const 
     const FunctionText* function = names.function_of(frame.file, frame.function, frame.region.line);
     if (!frame.project || !function) continue;
     // `batch.to(device)` of a class that gives another one, for `batch["ids"]`.
-    for (std::string each = name.name; !each.empty() && each != "self"; each.resize(last_step_of(each)))
+    for (std::string each = name.name; !each.empty() && each != "self"; each.resize(holder_of(each).size()))
       if (const auto line = discarded_between(*function, each, 0, frame.region.line))
         return stacks::PythonFrame{frame.file, frame.function, *line};
   }

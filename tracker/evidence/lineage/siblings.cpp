@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/name_steps.h"
 #include "common/python_scan.h"
 #include "common/text.h"
 #include "tracker/evidence/lineage/lineage.h"
@@ -28,12 +29,6 @@ Way way_of(uintptr_t storage, const SourceText& source) {
   const auto line = innermost_project(stack, source);
   if (!line) return {};
   return {stack[*line].file, stack[*line].function, block->moved_from.known()};
-}
-
-// `batch.spans` of `batch.spans.starts`, `batch` of `batch["ids"]`; empty for a variable.
-std::string_view holder_of(std::string_view name) {
-  const size_t last = name.ends_with(']') ? name.rfind('[') : name.rfind('.');
-  return last == name.npos ? std::string_view() : name.substr(0, last);
 }
 
 // `kwargs["ids"]` of `kwargs["cos_sin"][0]` and of `kwargs["mask"]`: does what holds the other one, or something
