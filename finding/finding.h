@@ -313,6 +313,7 @@ struct Refusal {
   List<RunningModule> modules;          // innermost first
   List<Mention> mentions;
   List<FrameExpression> expressions;
+  List<FrameExpression> tensors;  // of the frames that have `around`: those that its text names
   Gradient gradient;
   GroupSetup setup;  // of a collective
   std::string incomplete;

@@ -108,6 +108,8 @@ void add_siblings(const Evidence& evidence, Fix& fix);
 // … and those of lines near it that have not run. A variable that it moves meets new tensors below. A constructor may
 // leave another layer like the one that it moves.
 void add_lines_near(const Evidence& evidence, Fix& fix);
+// … and those that compute with what the fix brings to another device, and with what has stayed.
+void add_refused_next(const Evidence& evidence, Fix& fix);
 // The line that constructed a module whose state was left on the CPU, with the other one's device by its name: for want
 // of words.
 std::optional<Fix> move_where_constructed(const Evidence& evidence);

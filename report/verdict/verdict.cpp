@@ -318,6 +318,7 @@ finding::Cause cause_of(const Finding& finding) noexcept try {
   name_the_constructor(evidence, cause);
   if (cause.fix) add_siblings(evidence, *cause.fix);
   if (cause.fix) add_lines_near(evidence, *cause.fix);
+  if (cause.fix) add_refused_next(evidence, *cause.fix);
   return as_told(std::move(cause));
 } catch (...) {
   return {};

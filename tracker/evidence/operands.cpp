@@ -6,6 +6,7 @@
 #include "tracker/evidence/lineage/holder_kinds.h"
 #include "tracker/evidence/lineage/lineage.h"
 #include "tracker/evidence/lineage/siblings.h"
+#include "tracker/evidence/lineage/tensors_around.h"
 #include "tracker/evidence/objects/object_walk.h"
 #include "tracker/evidence/operand_names.h"
 #include "tracker/evidence/operand_surroundings.h"
@@ -79,6 +80,7 @@ class Collector {
     }
     if (direct) {
       note_expressions(names, facts);
+      facts.tensors = tensors_around(api_, torch_, frames_, scope_, reach_);
       for (Operand& operand : operands_) {
         finding::Step left = left_within(torch_, operand, frames_, scope_, reach_, source_);
         if (!left.what.empty()) operand.lineage.push_back(std::move(left));

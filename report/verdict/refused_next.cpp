@@ -1,0 +1,208 @@
+// What PyTorch would refuse next, once a fix has brought its operand to where the other one lies: the lines below that
+// compute with what has come along and with what has not.
+#include <algorithm>
+#include <map>
+
+#include "common/format.h"
+#include "common/python_scan.h"
+#include "common/text.h"
+#include "report/verdict/cause.h"
+#include "report/verdict/device_edits.h"
+#include "report/verdict/device_flow.h"
+#include "report/verdict/earlier_line.h"
+#include "report/verdict/source_line.h"
+
+namespace devtrace::report::verdict {
+namespace {
+
+constexpr size_t kMostEdits = 8;  // a fix of more lines is none that a person would want
+
+// The devices that the fix is between, and its words for the one to which it brings something.
+struct Way {
+  std::string from, to, words;
+};
+
+std::string last_argument(std::string_view code, std::string_view before) {
+  const size_t at = code.rfind(before);
+  if (at == code.npos) return {};
+  const size_t begin = at + before.size();
+  int depth = 0;
+  for (size_t end = begin; end < code.size(); ++end) {
+    const char c = code[end];
+    if (depth == 0 && (c == ')' || c == ',')) return std::string(code.substr(begin, end - begin));
+    depth += (c == '(' || c == '[') - (c == ')' || c == ']');
+  }
+  return {};
+}
+
+std::optional<Way> way_of(const Evidence& evidence, const Fix& fix) {
+  std::vector<std::string_view> devices;
+  for (const Operand& each : evidence.operands)
+    if (!each.device.empty() && std::find(devices.begin(), devices.end(), each.device) == devices.end())
+      devices.push_back(each.device);
+  if (devices.size() != 2 || devices[0] == "meta" || devices[1] == "meta") return std::nullopt;
+  std::string words = last_argument(fix.code, ".to(");
+  if (words.empty()) words = last_argument(fix.code, "device=");
+  if (words.empty() || words.find('"') != words.npos) return std::nullopt;
+  const auto known = [&](const finding::FrameExpression& each) {
+    return each.expression == words || each.expression + ".device" == words;
+  };
+  std::string to;
+  for (const auto* list : {&evidence.refusal.tensors, &evidence.refusal.expressions})
+    if (const auto found = std::ranges::find_if(*list, known); to.empty() && found != list->end()) to = found->device;
+  // Words that nothing is known of: what lies on the CPU is most often what was forgotten.
+  if (to.empty() && devices[0] == "cpu") to = devices[1];
+  if (to.empty() && devices[1] == "cpu") to = devices[0];
+  if (to == "cpu" || (to != devices[0] && to != devices[1])) return std::nullopt;
+  return Way{std::string(to == devices[0] ? devices[1] : devices[0]), to, std::move(words)};
+}
+
+// The flow of a running frame, as its names are now.
+DeviceFlow flow_of(const Evidence& evidence, size_t frame, const Way& way, std::string words) {
+  DeviceFlow flow(way.from, way.to, std::move(words));
+  for (const finding::FrameExpression& each : evidence.refusal.tensors)
+    if (each.frame == frame) flow.names[each.expression] = each.device;
+  for (const finding::FrameExpression& each : evidence.refusal.expressions)
+    if (each.frame == frame) flow.devices[each.expression] = each.device;
+  return flow;
+}
+
+class RefusedNext {
+ public:
+  RefusedNext(const Evidence& evidence, const Fix& fix, Way way)
+      : evidence_(evidence), fix_(fix), way_(std::move(way)) {}
+
+  // The fix with what comes next; nothing where that cannot be followed.
+  std::optional<Fix> follow() {
+    const auto start = running_frame();
+    if (!start) return std::nullopt;
+    DeviceFlow flow = flow_of(evidence_, *start, way_, way_.words);
+    const Frame& here = evidence_.stack[*start];
+    const int64_t first = first_line(here);
+    run_edit(flow, here, first);
+    below(flow, here, first);
+    for (size_t frame = *start; returned_;) {
+      const auto caller = next_project(frame);
+      if (!caller) break;
+      const Frame& outside = evidence_.stack[*caller];
+      DeviceFlow outer = flow_of(evidence_, *caller, way_, {});
+      outer.returned = {function_name(evidence_.stack[frame]), without_names(*returned_)};
+      returned_.reset();
+      if (const auto edit = outer.run(outside.source)) add(outside, outside.line, *edit);
+      returned_ = outer.result();
+      if (!returned_) below(outer, outside, outside.line);
+      frame = *caller;
+    }
+    return fix_.also.size() > kMostEdits ? std::nullopt : std::optional(fix_);
+  }
+
+ private:
+  // The frame in whose function the fix stands, in a line that has run, or does.
+  std::optional<size_t> running_frame() const {
+    for (size_t frame = 0; frame < evidence_.stack.size(); ++frame) {
+      const Frame& here = evidence_.stack[frame];
+      if (!here.project || here.around.text.empty() || here.file != fix_.file || here.line < fix_.line) continue;
+      const auto inside = statements_below(here, fix_.line);
+      const auto is_here = [&](const auto& each) { return each.first == here.line; };
+      if (here.line == fix_.line || std::ranges::any_of(inside, is_here)) return frame;
+    }
+    return std::nullopt;
+  }
+
+  // Of the fix's edits in that function; one above the fix is followed as a line below it is.
+  int64_t first_line(const Frame& here) const {
+    int64_t first = fix_.line;
+    for (const auto& each : fix_.also) {
+      if (each.file != here.file || each.line >= first) continue;
+      const auto inside = statements_below(here, each.line);
+      if (std::ranges::any_of(inside, [&](const auto& one) { return one.first == fix_.line; })) first = each.line;
+    }
+    return first;
+  }
+
+  // In the function that is returned to they mean something else.
+  static FlowValue without_names(FlowValue value) {
+    value.base.clear();
+    for (FlowValue& each : value.elements) each = without_names(std::move(each));
+    return value;
+  }
+
+  std::optional<size_t> next_project(size_t frame) const {
+    while (++frame < evidence_.stack.size())
+      if (evidence_.stack[frame].project)
+        return evidence_.stack[frame].around.text.empty() ? std::nullopt : std::optional(frame);
+    return std::nullopt;
+  }
+
+  static std::string function_name(const Frame& frame) {
+    const std::string_view name = frame.function;
+    const std::string_view last = name.substr(name.rfind('.') + 1);
+    return last == "__call__" ? "forward" : std::string(last);
+  }
+
+  // Runs lines that stand in the place of one. Answers with them, and what they want besides.
+  std::string run_lines(DeviceFlow& flow, std::string_view lines) {
+    std::vector<std::string> statements;
+    bool open = false;
+    for (std::string_view rest = lines; !rest.empty();) {
+      const std::string_view line = rest.substr(0, rest.find('\n'));
+      rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+      if (open)
+        statements.back().append("\n").append(line);
+      else
+        statements.emplace_back(line);
+      open = !Scan(statements.back()).balanced;
+    }
+    std::string code;
+    for (const std::string& each : statements) {
+      const auto edit = flow.run(each);
+      code += (code.empty() ? "" : "\n") + edit.value_or(each);
+      if (flow.result()) returned_ = flow.result();
+    }
+    return code;
+  }
+
+  // The fix's edit of that line; whether there is one.
+  bool run_edit(DeviceFlow& flow, const Frame& here, int64_t line) {
+    const auto is_here = [&](const auto& each) { return each.file == here.file && each.line == line; };
+    const auto other = std::ranges::find_if(fix_.also, is_here);
+    if (is_here(fix_))
+      fix_.code = run_lines(flow, fix_.code);
+    else if (other != fix_.also.end())
+      other->fix = run_lines(flow, other->fix);
+    return is_here(fix_) || other != fix_.also.end();
+  }
+
+  void below(DeviceFlow& flow, const Frame& here, int64_t line) {
+    if (returned_) return;
+    for (const auto& [number, text] : statements_below(here, line)) {
+      if (!run_edit(flow, here, number))
+        if (const auto edit = flow.run(text)) add(here, number, *edit);
+      if (flow.result()) returned_ = flow.result();
+      if (!returned_) continue;
+      return;
+    }
+  }
+
+  void add(const Frame& here, int64_t line, const std::string& code) {
+    const auto is_here = [&](const auto& each) { return each.file == here.file && each.line == line; };
+    if ((fix_.file == here.file && fix_.line == line) || std::ranges::any_of(fix_.also, is_here)) return;
+    fix_.also.push_back({here.file, line, dedented(code)});
+  }
+
+  const Evidence& evidence_;
+  Fix fix_;
+  const Way way_;
+  std::optional<FlowValue> returned_;
+};
+
+}  // namespace
+
+void add_refused_next(const Evidence& evidence, Fix& fix) {
+  if (fix.code.empty() || evidence.refusal.tensors.empty()) return;
+  auto way = way_of(evidence, fix);
+  if (!way) return;
+  if (auto more = RefusedNext(evidence, fix, std::move(*way)).follow()) fix = std::move(*more);
+}
+
+}  // namespace devtrace::report::verdict
