@@ -6,7 +6,6 @@
 # category: state-not-registered
 # line: losses.py: self.bin_centers = centers[None, None]
 # line: losses.py: weight = torch.exp(
-# line: losses.py: centers = torch.linspace(
 # repair: losses.py: self.bin_centers = centers[None, None] -> self.register_buffer("bin_centers", centers[None, None], persistent=False)
 import torch
 
@@ -185,8 +184,6 @@ class ImagePipeline:
 # operands: mat1|input|batch.*|.*
 # category: input-not-moved|module-split|checkpoint|default-or-current-device
 # line: local_policy.py: self._policy = ActPolicy.from_pretrained(path)
-# line: act.py: policy.to(
-# line: local_policy.py: batch = {
 # repair: local_policy.py: self._policy = ActPolicy.from_pretrained(path) -> self._policy = ActPolicy.from_pretrained(path).to(self._device)
 import tempfile
 
@@ -281,7 +278,6 @@ class SimulatedArm:
 # category: module-split|cached-state|input-not-moved
 # line: worker.py: self.engine.to("cpu")
 # line: engine.py: if self.offload_params:
-# line: worker.py: self.rollout.update_weights(
 # repair: worker.py: self.engine.to("cpu") -> self.engine.to("cpu" if self.engine.offload_params else self.engine.device)
 import torch
 
@@ -478,7 +474,9 @@ class Trainer:
 # category: created-without-device
 # line: vision.py: boundaries = torch.arange(
 # line: vision.py: bucket_rows = torch.bucketize(
-# repair: vision.py: boundaries = torch.arange(1 / self.side, 1.0, 1 / self.side) -> boundaries = torch.arange(1 / self.side, 1.0, 1 / self.side, device=pixel_values.device)
+# line: vision.py: position_ids = torch.zeros(
+# repair: vision.py: boundaries = torch.arange(1 / self.side, 1.0, 1 / self.side) -> boundaries = torch.arange(1 / self.side, 1.0, 1 / self.side, device=patch_mask.device)
+# repair: vision.py: position_ids = torch.zeros(patch_mask.flatten(1).shape, dtype=torch.long) -> position_ids = torch.zeros(patch_mask.flatten(1).shape, dtype=torch.long, device=patch_mask.device)
 import torch
 
 from collate import pad_images
@@ -518,7 +516,7 @@ class VisionEmbeddings(nn.Module):
     def forward(self, pixel_values, patch_mask):
         embeddings = self.patch_embedding(pixel_values).flatten(2).transpose(1, 2)
         boundaries = torch.arange(1 / self.side, 1.0, 1 / self.side)
-        position_ids = torch.zeros(patch_mask.flatten(1).shape, dtype=torch.long, device=pixel_values.device)
+        position_ids = torch.zeros(patch_mask.flatten(1).shape, dtype=torch.long)
         for index, mask in enumerate(patch_mask):
             rows, columns = mask[:, 0].sum(), mask[0].sum()
             share_rows = torch.arange(mask.shape[0], device=mask.device) / rows
@@ -526,7 +524,7 @@ class VisionEmbeddings(nn.Module):
             bucket_rows = torch.bucketize(share_rows, boundaries, right=True)
             bucket_columns = torch.bucketize(share_columns, boundaries, right=True)
             ids = bucket_rows[:, None] * self.side + bucket_columns[None]
-            position_ids[index] = torch.where(mask, ids, 0).flatten()
+            position_ids[index][mask.flatten()] = ids[mask]
         return embeddings + self.position_embedding(position_ids)
 
 class VisionTower(nn.Module):
@@ -551,9 +549,9 @@ class VisionTower(nn.Module):
 # operands: self|self.scale_shift_table|.*table.*
 # category: module-split|input-not-moved
 # line: transformer.py: table = self.scale_shift_table + temb
-# line: leaves.py: LEAVES =
 # line: leaves.py: if isinstance(module, LEAVES):
 # repair: transformer.py: table = self.scale_shift_table + temb -> table = self.scale_shift_table.to(temb.device) + temb
+# repair: transformer.py: shift, scale = (self.scale_shift_table + temb[:, :1]).chunk(2, dim=1) -> shift, scale = (self.scale_shift_table.to(temb.device) + temb[:, :1]).chunk(2, dim=1)
 import torch
 from torch import nn
 
@@ -616,6 +614,7 @@ class VideoTransformer(nn.Module):
         self.proj_in, self.time = nn.Linear(channels, width), nn.Linear(width, 3 * width)
         self.blocks = nn.ModuleList(Block(width) for _ in range(depth))
         self.norm_out, self.proj_out = nn.LayerNorm(width), nn.Linear(width, channels)
+        self.scale_shift_table = nn.Parameter(torch.randn(1, 2, width) / width**0.5)
 
     def embed_time(self, sigma):
         rates = torch.exp(-torch.arange(self.width // 2, device=sigma.device))
@@ -627,7 +626,8 @@ class VideoTransformer(nn.Module):
         x = self.proj_in(x)
         for block in self.blocks:
             x = block(x, temb)
-        return self.proj_out(self.norm_out(x))
+        shift, scale = (self.scale_shift_table + temb[:, :1]).chunk(2, dim=1)
+        return self.proj_out(self.norm_out(x) * (1 + scale) + shift)
 
 # === a_voice_on_the_second_card
 # thread: https://github.com/index-tts/index-tts/pull/147
@@ -927,8 +927,10 @@ class Worker:
 # operands: mask|.*mask.*
 # category: created-without-device|cached-state
 # line: environment.py: free = torch.ones(
+# line: environment.py: adjacency = torch.zeros(
 # line: sampler.py: scores = scores.masked_fill(
 # repair: environment.py: free = torch.ones(len(states.edges), self.pairs.shape[1] + 1, dtype=torch.bool) -> free = torch.ones(len(states.edges), self.pairs.shape[1] + 1, dtype=torch.bool, device=states.edges.device)
+# repair: environment.py: adjacency = torch.zeros(len(states.edges), self.nodes, self.nodes) -> adjacency = torch.zeros(len(states.edges), self.nodes, self.nodes, device=states.edges.device)
 import torch
 
 from environment import GraphBuilding
@@ -981,7 +983,7 @@ class GraphBuilding:
 
     def log_reward(self, states):
         first, second = self.pairs.to(states.edges.device)
-        adjacency = torch.zeros(len(states.edges), self.nodes, self.nodes, device=states.edges.device)
+        adjacency = torch.zeros(len(states.edges), self.nodes, self.nodes)
         adjacency[:, first, second] = states.edges.float()
         adjacency = adjacency + adjacency.transpose(1, 2)
         triangles = torch.diagonal(adjacency @ adjacency @ adjacency, dim1=1, dim2=2).sum(-1) / 6
