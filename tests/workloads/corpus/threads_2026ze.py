@@ -612,7 +612,7 @@ class Tracker:
         return self.tracks
 
 # === what_cells_look_like_after_training
-# thread: https://github.com/scverse/scvi-tools/pull/3586
+# thread: https://github.com/scverse/scvi-tools/issues/3585
 # about: a model of cells is trained by a trainer that takes it to the GPU. Asked afterwards what cells look like, it has batches put where it was trained
 # operation: addmm|linear on cuda:0, cpu
 # operands: mat1|input|.*
@@ -1017,12 +1017,13 @@ def best_candidate(model, bounds, best, count, seed):
 # === who_speaks_is_told_as_they_speak
 # thread: https://github.com/QuentinFuxa/WhisperLiveKit/issues/206
 # about: who speaks is told piece by piece, with what was heard before kept in a state. Pieces come to a task of their own and wait in a queue
-# operation: cat on cpu, cuda:0
-# operands: tensors|.*
-# category: created-without-device|cached-state|input-not-moved
-# line: sortformer_backend.py: self.state = self.model.init_streaming_state(
-# line: sortformer.py: speakers = torch.zeros(
-# repair: sortformer_backend.py: self.state = self.model.init_streaming_state(batch=1) -> self.state = self.model.init_streaming_state(batch=1, device=self.device)
+# operation: lt on cuda:0, cpu
+# operands: other|.*lengths.*
+# category: created-without-device|input-not-moved
+# line: sortformer_backend.py: lengths = torch.tensor(
+# line: sortformer_backend.py: odds, self.state = self.model.forward_streaming_step(
+# line: sortformer.py: valid = torch.arange(
+# repair: sortformer_backend.py: lengths = torch.tensor([mels.shape[1]]) -> lengths = torch.tensor([mels.shape[1]]).to(self.device)
 import asyncio
 
 import torch
@@ -1080,12 +1081,14 @@ class Sortformer(nn.Module):
         self.encoder = nn.TransformerEncoderLayer(width, 2, 2 * width, dropout=0.0, batch_first=True)
         self.head = nn.Linear(width, most)
 
-    def init_streaming_state(self, batch, device=None):
+    def init_streaming_state(self, batch, device):
         speakers = torch.zeros(batch, 1, self.width, device=device)
         return StreamingState(speakers, speakers[:, :0])
 
-    def forward_streaming_step(self, mels, state):
+    def forward_streaming_step(self, mels, lengths, state):
         fresh = self.pre_encode(mels)
+        valid = torch.arange(fresh.shape[1], device=fresh.device) < lengths[:, None]
+        fresh = fresh.masked_fill(~valid[..., None], 0.0)
         joined = torch.cat([state.speakers, state.fifo, fresh], 1)
         odds = self.head(self.encoder(joined)).sigmoid()
         fifo = torch.cat([state.fifo, fresh], 1)[:, -self.kept :]
@@ -1102,7 +1105,7 @@ class SortformerDiarization:
         self.device, self.odds = torch.device(device), []
         self.model = Sortformer(mels=4, width=8, most=3, kept=6).to(self.device).eval()
         self.window = torch.hann_window(6, device=self.device)
-        self.state = self.model.init_streaming_state(batch=1)
+        self.state = self.model.init_streaming_state(batch=1, device=self.device)
 
     def mels_of(self, sound):
         frames = sound.unfold(0, 6, 3) * self.window
@@ -1111,7 +1114,9 @@ class SortformerDiarization:
     @torch.inference_mode()
     def step(self, piece):
         sound = torch.from_numpy(piece).to(self.device)
-        odds, self.state = self.model.forward_streaming_step(self.mels_of(sound)[None], self.state)
+        mels = self.mels_of(sound)[None]
+        lengths = torch.tensor([mels.shape[1]])
+        odds, self.state = self.model.forward_streaming_step(mels, lengths, self.state)
         self.odds.append(odds[0, -1].cpu())
         return odds[0].argmax(-1).tolist()
 
