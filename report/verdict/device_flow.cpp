@@ -40,12 +40,6 @@ class Reader {
          std::string_view words)
       : flow_(flow), text_(text), at_(at), from_(from), to_(to), words_(words) {}
 
-  struct Move {
-    size_t begin, end;
-    bool compound;
-    std::string device;
-  };
-
   // `a, b`, too.
   FlowValue whole() {
     FlowValue value = display('\0');
@@ -81,7 +75,7 @@ class Reader {
     return true;
   }
 
-  std::vector<Move> moves;
+  std::vector<FlowMove> moves;
 
  private:
   bool next_is(std::string_view symbol) {
@@ -361,41 +355,53 @@ class Reader {
   FlowValue subscript(const FlowValue& value) {
     const size_t open = at_;
     take("[");
-    int depth = 1;
-    size_t end = at_;
-    for (const Scan scan(text_); end < text_.size(); ++end) {
-      if (!scan.code[end]) continue;
-      if (text_[end] == '[') ++depth;
-      if (text_[end] == ']' && --depth == 0) break;
+    const size_t begin = at_;
+    std::vector<size_t> ends;  // of its parts, which commas stand between
+    int depth = 0;
+    for (const Scan scan(text_); at_ < text_.size() && depth >= 0; ++at_) {
+      if (!scan.code[at_]) continue;
+      const char c = text_[at_];
+      if (depth == 0 && (c == ',' || c == ']')) ends.push_back(at_);
+      depth += (c == '[' || c == '(' || c == '{') - (c == ']' || c == ')' || c == '}');
     }
-    if (end >= text_.size()) throw NotFollowed();
-    const std::string_view inside = text_.substr(at_, end - at_);
+    if (depth >= 0) throw NotFollowed();
+    const size_t end = at_ - 1;
+    const std::string_view inside = text_.substr(begin, end - begin);
+    const bool number = !inside.empty() && inside.find_first_not_of("-0123456789") == inside.npos;
     FlowValue result;
     result.begin = value.begin;
     result.end = end + 1;
-    const bool number = !inside.empty() && inside.find_first_not_of("-0123456789") == inside.npos;
     if (!(number && value.device == "cpu")) {  // of a vector that may meet any device
       result.device = value.device;
       result.base = value.base;
     }
     if (!value.reference.empty()) result.reference = value.reference + std::string(text_.substr(open, end + 1 - open));
     if (result.device.empty() && !result.reference.empty()) known(result);
-    // A slice is no expression: its parts are numbers. An index of another device is.
-    if (inside.find(':') == inside.npos && !value.device.empty() && !number) {
-      const FlowValue index = display(']');
+    if (!value.device.empty() && !number) {
+      std::vector<FlowValue> indices;
+      for (size_t part = begin; const size_t stop : ends) {
+        at_ = part;
+        // A slice is no expression: its parts are numbers.
+        if (text_.substr(part, stop - part).find(':') == std::string_view::npos && part < stop) {
+          indices.push_back(ternary());
+          if (skip(); at_ != stop) throw NotFollowed();
+        }
+        part = stop + 1;
+      }
       std::vector<const FlowValue*> met = {&value};
-      for (const FlowValue* each : flat({&index}))
-        if (each->device != "cpu") met.push_back(each);
+      for (const FlowValue* each : pointers(indices)) {
+        result.indexed = result.indexed || !each->device.empty();
+        if (each->device != "cpu") met.push_back(each);  // one on the CPU goes with every tensor
+      }
       const FlowValue together = meet(met);
       result.device = together.device;
       result.base = together.base;
       result.reference.clear();
     }
     at_ = end + 1;
-    if (!value.elements.empty() && value.device.empty()) {
-      if (number && inside.size() == 1 && static_cast<size_t>(inside[0] - '0') < value.elements.size())
-        result.device = value.elements[static_cast<size_t>(inside[0] - '0')].device;
-    }
+    if (value.device.empty() && number && inside.size() == 1 &&
+        static_cast<size_t>(inside[0] - '0') < value.elements.size())
+      result.device = value.elements[static_cast<size_t>(inside[0] - '0')].device;
     return result;
   }
 
@@ -539,6 +545,16 @@ class Reader {
       given_back.compound = false;
       return given_back;
     }
+    if (const auto module = flow_.names.find(name + "()"); module != flow_.names.end()) {
+      if (module->second != to_) return result;
+      FlowValue state;
+      state.device = module->second;
+      state.base = fmt::format("next({}.parameters())", name);
+      auto met = all;
+      met.push_back(&state);
+      result.device = meet(met).device;
+      return result;
+    }
     if (last == "abs" || last == "round") {
       if (all.size() == 1) result.device = all[0]->device;
       return result;
@@ -608,6 +624,25 @@ void DeviceFlow::assign(std::string_view targets, const FlowValue& value) {
   if (!value.said.empty()) devices[name] = value.said;
 }
 
+// `x[places] = value`: all three lie on one device, but for places on the CPU.
+void DeviceFlow::store(std::string_view text, std::string_view target, const FlowValue& value,
+                       std::vector<FlowMove>& moves) const {
+  const size_t begin = skip_blanks(target, 0) + static_cast<size_t>(target.data() - text.data());
+  const std::string_view up_to = text.substr(0, begin + trimmed(target).size());
+  if (!up_to.ends_with(']')) return;
+  Reader reader(*this, up_to, begin, from_, to_, words_);
+  try {
+    const FlowValue there = reader.one();
+    if (!reader.at_end() || !there.indexed || there.device != to_) return;
+    const auto of_itself = [&](const FlowMove& each) { return each.begin == there.begin; };
+    if (std::ranges::any_of(reader.moves, of_itself)) return;  // what is written to stays
+    moves.insert(moves.end(), reader.moves.begin(), reader.moves.end());
+    const std::string device = there.base.empty() ? words_ : there.base + ".device";
+    if (value.device == from_ && !device.empty()) moves.push_back({value.begin, value.end, value.compound, device});
+  } catch (const NotFollowed&) {
+  }
+}
+
 std::optional<std::string> DeviceFlow::run(std::string_view statement) {
   result_.reset();
   const std::string_view text = statement;
@@ -664,6 +699,8 @@ std::optional<std::string> DeviceFlow::run(std::string_view statement) {
     return std::nullopt;
   }
   if (returns) result_ = value;
+  if (!in_place)
+    for (const std::string_view target : targets) store(text, target, value, reader.moves);
   if (in_place) {
     // What it writes to stays where it is.
     const std::string name = with_one_quote(trimmed(targets[0]));

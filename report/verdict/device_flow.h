@@ -17,7 +17,15 @@ struct FlowValue {
   std::string base;                 // a name in it that lies there, too
   std::string reference;            // `x`, `self.weight`, `batch["ids"]`: where it is no more than that
   size_t begin = 0, end = 0;        // in the statement
+  bool indexed = false;             // by a tensor
   bool compound = false;            // a dot behind it would not be of all of it
+};
+
+// A part of a statement that `.to(device)` is to stand behind.
+struct FlowMove {
+  size_t begin = 0, end = 0;
+  bool compound = false;
+  std::string device;
 };
 
 class DeviceFlow {
@@ -39,6 +47,8 @@ class DeviceFlow {
  private:
   void assign(std::string_view targets, const FlowValue& value);
   void forget(std::string_view name);
+  void store(std::string_view text, std::string_view target, const FlowValue& value,
+             std::vector<FlowMove>& moves) const;
 
   std::string from_, to_, words_;
   std::optional<FlowValue> result_;

@@ -213,10 +213,12 @@ std::string moved_container(const Operand& operand, std::string_view container, 
       std::any_of(operand.held_by.begin(), operand.held_by.end(), [&](const finding::Chain& chain) {
         return !chain.holders.empty() && chain.holders.back().name == container && chain.holders.back().mixed;
       });
-  const std::string moved = fmt::format("value.to({}){}", device, mixed ? " if hasattr(value, \"to\") else value" : "");
+  const std::string_view each = find_variable(device, "value") == device.npos ? "value" : "each";
+  const std::string moved =
+      fmt::format("{0}.to({1}){2}", each, device, mixed ? fmt::format(" if hasattr({0}, \"to\") else {0}", each) : "");
   const bool mapping = subscript.starts_with("[\"") || subscript.starts_with("['");
-  if (mapping) return fmt::format("{{key: {} for key, value in {}.items()}}", moved, value);
-  return fmt::format("[{} for value in {}]", moved, value);
+  if (mapping) return fmt::format("{{key: {} for key, {} in {}.items()}}", moved, each, value);
+  return fmt::format("[{} for {} in {}]", moved, each, value);
 }
 
 bool is_kept_and_written(const Evidence& evidence, size_t frame, const Operand& operand) {
@@ -300,22 +302,33 @@ static std::optional<Fix> move_dict(const Evidence& evidence, size_t frame, cons
   const std::string_view name = operand.name_in(frame), dict = container_of(name), key = name.substr(dict.size());
   const bool one_step = !dict.empty() && name.find(']') + 1 == name.size() && key.find_first_of("\"'") == 1;
   if (!one_step || !operand.on_cpu() || !may_be_moved_in_front(here, dict, device)) return std::nullopt;
-  const auto others = [&](const auto& statement) {
-    const std::string_view text = statement.second;
-    const size_t at = find_variable(text, dict);
-    const std::string_view rest = at == text.npos ? std::string_view() : text.substr(at + dict.size());
-    return rest.starts_with('[') && !rest.starts_with(key) &&
-           assigned_name(text) != text.substr(at, rest.find(']') + 1) && !says_device(text);
+  const auto reads_another = [&](std::string_view text) {
+    for (size_t at = find_variable(text, dict), begin = 0; at != text.npos;
+         at = find_variable(text.substr(begin), dict)) {
+      at += begin;
+      begin = at + dict.size();
+      const std::string_view rest = text.substr(begin);
+      if (rest.starts_with('[') && !rest.starts_with(key) &&
+          assigned_name(text) != text.substr(at, dict.size() + rest.find(']') + 1) && !says_device(text))
+        return true;
+    }
+    return false;
   };
   const auto below = statements_below(here, here.line);
-  if (std::ranges::none_of(below, others)) return std::nullopt;
+  if (!reads_another(here.source) &&
+      std::ranges::none_of(below, [&](const auto& statement) { return reads_another(statement.second); }))
+    return std::nullopt;
   const std::string moved = moved_container(operand, dict, key, dict, device);
   return line_fix(here, fmt::format("{} = {}\n{}", dict, moved, dedented(here.source)));
 }
 
 std::optional<Fix> move_with_siblings(const Evidence& evidence, size_t frame, const Operand& operand,
                                       const std::string& device) {
-  if (auto fix = move_dict(evidence, frame, operand, device)) return fix;
+  // `data["image"].flatten(1)` is of what the dict has.
+  const auto& sources = operand.computed_from;
+  const bool of_one =
+      !is_reference(operand.name_in(frame)) && sources.size() == 1 && sources[0].device == operand.device;
+  if (auto fix = move_dict(evidence, frame, of_one ? sources[0] : operand, device)) return fix;
   if (auto fix = move_holder(evidence, frame, operand, device)) return fix;
   auto fix = move_at(evidence, frame, operand, device);
   const Frame& here = evidence.stack[frame];

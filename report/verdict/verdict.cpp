@@ -177,6 +177,14 @@ bool writes_number(const Evidence& evidence, const Fix& fix) {
          source_before(evidence, fix).find(kNumber) == std::string_view::npos;
 }
 
+// Of a model that is on the GPU but for this: what it has there comes to where it is met, for this line.
+std::optional<Fix> bring_state(const Evidence& evidence) {
+  const auto pair = evidence.pair([](const Operand& it) { return it.on_cpu() && it.is_of_state(); },
+                                  [](const Operand& other) { return !other.on_cpu() && !other.is_of_state(); });
+  auto fix = pair ? move_where_named(evidence, *pair.it, *pair.other) : std::nullopt;
+  return fix && !writes_number(evidence, *fix) ? std::move(fix) : std::nullopt;
+}
+
 // The line that made a model's tensor on the CPU after the model was constructed, as one that reads a file does. That
 // is to change, though to what is not known.
 std::optional<Fix> line_that_made_state(const Evidence& evidence) {
@@ -258,9 +266,8 @@ void name_the_constructor(const Evidence& evidence, Cause& cause) {
 
 // Nothing but that it was never moved was seen, and what repairs that is the device that a line has not said.
 void name_the_maker(const Evidence& evidence, Cause& cause) {
-  if (cause.category != "input-not-moved" || cause.confidence == Confidence::high || !cause.fix ||
-      cause.fix->repairs != Repairs::cause)
-    return;
+  const bool plain = cause.category == "input-not-moved" || cause.category == "unknown";
+  if (!plain || cause.confidence == Confidence::high || !cause.fix || cause.fix->repairs != Repairs::cause) return;
   const Frame* const made = maker_changed_by(evidence, *cause.fix);
   if (!made) return;
   cause.category = "created-without-device";
@@ -305,6 +312,7 @@ finding::Cause cause_of(const Finding& finding) noexcept try {
     if (auto fix = use_site(evidence); fix && !writes_number(evidence, *fix)) cause.fix = std::move(fix);
   if (!cause.fix) cause.fix = move_where_bound(evidence);
   if (!cause.fix) cause.fix = move_expression_given(evidence);
+  if (!cause.fix) cause.fix = bring_state(evidence);
   if (!cause.fix && best) cause.fix = line_that_made_state(evidence);
   if (!cause.fix) cause.fix = move_part_where_called(evidence);
   if (!cause.fix) cause.fix = say_other_words(evidence);

@@ -80,7 +80,7 @@ class Collector {
     }
     if (direct) {
       note_expressions(names, facts);
-      facts.tensors = tensors_around(api_, torch_, frames_, scope_, reach_);
+      facts.tensors = tensors_around(api_, torch_, frames_, scope_, reach_, holders_);
       for (Operand& operand : operands_) {
         finding::Step left = left_within(torch_, operand, frames_, scope_, reach_, source_);
         if (!left.what.empty()) operand.lineage.push_back(std::move(left));

@@ -27,11 +27,18 @@ static std::optional<Cause> made_beside(const Evidence& evidence, const Operand&
   };
   const auto& mentions = evidence.refusal.mentions;
   const bool alone = std::none_of(mentions.begin(), mentions.end(), next);
-  if (alone && there_before(other, evidence.stack[*frame], *line)) {
-    const std::string device = device_expression(evidence, *frame, other);
+  if (alone) {
+    // What brings it there while the failing call runs says nothing of where it has been.
+    const bool there =
+        there_before(other, evidence.stack[*frame], *line) && !evidence.happened_inside_model(other.moved);
+    std::string device = there ? device_expression(evidence, *frame, other) : std::string();
+    for (const finding::Step& step : it.lineage)
+      if (device.empty() && step.what == "made" && step.line.same_line(*line))
+        device = expression_of(step, other.device);
     auto code = redirect_move(line->source, device);
+    if (!code) code = say_device(line->source, device);
     if (!code) code = give_device(line->source, device);
-    if (code && !device.starts_with('"')) cause.fix = repair_of(*line, std::move(*code));
+    if (code && !device.empty() && !device.starts_with('"')) cause.fix = repair_of(*line, std::move(*code));
   }
   if (!cause.fix) cause.fix = use_site(evidence);
   return cause;

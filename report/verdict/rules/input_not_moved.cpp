@@ -168,12 +168,17 @@ std::optional<Cause> taken_away(const Evidence& evidence, const Operand& input, 
   if (alone && is_reference(module) && is_identifier(name) && there_before(input, evidence.stack[*live], line))
     cause.fix->code = fmt::format("{}\n{}.to({}.device)", statement, module, name);
   // Not behind a line that opens a block, as one that takes it away for a while, nor where there was no input yet.
-  const Frame& here = evidence.stack[*live];
-  const std::string now = dedented(here.source);
-  if (cause.fix->code.empty() && is_reference(module) && is_identifier(name) && reads(now, module) == 1 &&
-      reads(now, name) > 0 && !binds(now, name))
-    if (auto code = replace_read(now, module, fmt::format("{}.to({}.device)", module, name)))
-      cause.fix = repair_of(here, std::move(*code));
+  for (size_t frame = *live + 1; cause.fix->code.empty() && frame-- > 0;) {
+    const Frame& here = evidence.stack[frame];
+    const std::string now = dedented(here.source);
+    const std::string_view called = module_in(frame, state);
+    std::string_view given = named_in(input, frame).name_in(frame);
+    if (given.empty() && input.computed_from.size() == 1) given = input.computed_from[0].name_in(frame);
+    if (here.project && is_reference(called) && is_identifier(given) && reads(now, called) == 1 &&
+        reads(now, given) > 0 && !binds(now, given))
+      if (auto code = replace_read(now, called, fmt::format("{}.to({}.device)", called, given)))
+        cause.fix = repair_of(here, std::move(*code));
+  }
   return cause;
 }
 

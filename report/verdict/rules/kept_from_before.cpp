@@ -84,7 +84,9 @@ std::optional<Fix> brought_back(const Evidence& evidence, const Operand& it, con
   const auto& running = evidence.refusal.modules;
   const bool whole =
       !running.empty() && running.back().devices.size() == 1 && running.back().devices[0] == state.device;
-  return repairing(whole ? move_called(evidence, *caller, it, {}) : move_part_where_called(evidence));
+  if (!whole) return repairing(move_part_where_called(evidence));
+  auto fix = move_called(evidence, *caller, it, {});
+  return repairing(fix ? std::move(fix) : move_model_at(evidence, *caller, state, it));
 }
 
 // Where several lines have read it, one edit is no more than a part.

@@ -260,6 +260,22 @@ std::optional<Cause> registered_after_the_move(const Evidence& evidence, const O
                std::move(fix)};
 }
 
+// All of the model's state is on the CPU, and yet one of its layers has computed on a GPU: something brings a layer's
+// state there while that runs, and knows of nothing that is used without a call.
+std::optional<Cause> fetched_for_its_layers(const Evidence& evidence, const Operand& it, const Operand& state) {
+  const auto of_weights = [](const Frame& frame) {
+    constexpr std::string_view kFiles[] = {"/nn/modules/linear.py", "/nn/modules/conv.py", "/nn/modules/sparse.py"};
+    return std::ranges::any_of(kFiles, [&](std::string_view each) { return frame.file.ends_with(each); });
+  };
+  if (!state.on_cpu() || it.on_cpu() || !state.hook.empty() || std::ranges::none_of(it.created.stack, of_weights))
+    return std::nullopt;
+  return Cause{kModuleSplit, Confidence::medium,
+               fmt::format("{} was computed by a layer of {} on {}, and all that is registered lies on the CPU: "
+                           "something brings a layer's state there while it runs, and not {}.",
+                           with_place(it), of_model(state), it.device, state.name),
+               move_where_named(evidence, state, it)};
+}
+
 std::optional<Cause> passed_between_parts(const Evidence& evidence) {
   const auto pair = evidence.pair([&](const Operand& it) { return !it.is_state() && evidence.made_inside_model(it); },
                                   [](const Operand& other) { return other.is_of_state(); });
@@ -268,7 +284,7 @@ std::optional<Cause> passed_between_parts(const Evidence& evidence) {
   // something from elsewhere.
   const auto is_spread = spread(evidence, *pair.other);
   const bool sent = hook_sends_to(*pair.other, pair.it->device);
-  if (is_spread == false && !sent) return std::nullopt;
+  if (is_spread == false && !sent) return fetched_for_its_layers(evidence, *pair.it, *pair.other);
   const bool proven = (is_spread == true && (pair.other->is_state() || !pair.other->view_of.empty())) || sent;
   const Confidence confidence = proven ? Confidence::high : Confidence::medium;
   if (pair.other->on_cpu()) {

@@ -40,6 +40,7 @@ TEST(DeviceFlow, MovesWhatMeetsAnotherDevice) {
   EXPECT_EQ(moved("y: Tensor = g @ c.T"), "y: Tensor = g @ c.T.to(g.device)");
   EXPECT_EQ(moved("y = F.mse_loss(g, target=c)"), "y = F.mse_loss(g, target=c.to(g.device))");
   EXPECT_EQ(moved("y = c[g]"), "y = c.to(g.device)[g]");
+  EXPECT_EQ(moved("g[:, g > 0] = c"), "g[:, g > 0] = c.to(g.device)");
 }
 
 TEST(DeviceFlow, LeavesWhatMayMeet) {

@@ -840,7 +840,7 @@ class Bench:
 # === ranges_that_are_empty
 # thread: https://github.com/huggingface/lerobot/pull/1801
 # about: values are brought between -1 and 1 by their least and their greatest, and where these two are all but the same a small number stands in. Each worker has its own GPU
-# operation: where on cuda:1, cuda:0
+# operation: maximum on cuda:1, cuda:0
 # operands: self|input|.*eps.*|.*
 # category: default-or-current-device|created-without-device|input-not-moved
 # line: normalize.py: eps = torch.tensor(

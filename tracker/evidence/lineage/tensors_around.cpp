@@ -1,8 +1,12 @@
 #include "tracker/evidence/lineage/tensors_around.h"
 
 #include <algorithm>
+#include <cctype>
+#include <set>
 
 #include "common/python_scan.h"
+#include "tracker/evidence/objects/accelerate_hooks.h"
+#include "tracker/python/gil/dict_entries.h"
 
 namespace devtrace::evidence {
 namespace {
@@ -24,26 +28,45 @@ bool names(const std::string& text, const std::string& name) {
   return false;
 }
 
+// `self.keys[layer]`, each once: what a variable chooses has another name where it is kept.
+std::set<std::string> elements_by_variables(const std::string& text) {
+  std::set<std::string> found;
+  for (size_t open = text.find('['); open != text.npos; open = text.find('[', open + 1)) {
+    size_t begin = open, end = open + 1;
+    while (begin > 0 && (word_char(text[begin - 1]) || text[begin - 1] == '.')) --begin;
+    while (end < text.size() && word_char(text[end])) ++end;
+    const bool named = begin < open && !std::isdigit(static_cast<unsigned char>(text[open + 1])) && end > open + 1;
+    if (named && end < text.size() && text[end] == ']') found.insert(text.substr(begin, end + 1 - begin));
+  }
+  return found;
+}
+
 }  // namespace
 
 finding::List<finding::FrameExpression> tensors_around(const python::Api& api, const Torch& torch,
                                                        const std::vector<Frame>& frames, const Scope& scope,
-                                                       ObjectWalk& walk) {
+                                                       ObjectWalk& walk, Holders& holders) {
   finding::List<finding::FrameExpression> found;
   for (size_t frame = 0; frame < frames.size(); ++frame) {
     if (frames[frame].around.text.empty()) continue;
     const std::string text = unified(frames[frame].around.text);
     const size_t before = found.size();
-    const auto visit = [&](const ReachedObject& reached) {
-      if (found.size() - before == kMostInFrame || !torch.is_tensor(reached.object) ||
-          torch.is_opaque(reached.object) || !names(text, reached.name))
-        return;
-      const TensorFacts facts = torch.facts(reached.object);
-      if (facts.device.empty() || facts.device == "meta" || (facts.device == "cpu" && facts.shape.empty())) return;
+    const auto tell = [&](std::string expression, std::string device) {
       finding::FrameExpression& told = found.emplace_back();
       told.frame = frame;
-      told.expression = reached.name;
-      told.device = facts.device;
+      told.expression = std::move(expression);
+      told.device = std::move(device);
+    };
+    const auto visit = [&](const ReachedObject& reached) {
+      if (found.size() - before == kMostInFrame || !names(text, reached.name)) return;
+      if (torch.is_module(reached.object) && names(text, reached.name + "(")) {
+        const auto& devices = holders.devices_of(reached.object);
+        if (devices.size() == 1 && hook_of(api, reached.object).empty()) tell(reached.name + "()", devices[0]);
+      }
+      if (!torch.is_tensor(reached.object) || torch.is_opaque(reached.object)) return;
+      const TensorFacts facts = torch.facts(reached.object);
+      if (facts.device.empty() || facts.device == "meta" || (facts.device == "cpu" && facts.shape.empty())) return;
+      tell(reached.name, facts.device);
     };
     scope.for_each_local(frame, [&](const std::string& variable, PyObject* value) {
       if (!names(text, variable)) return;
@@ -54,8 +77,18 @@ finding::List<finding::FrameExpression> tensors_around(const python::Api& api, c
         visit({tensor, variable + "." + name, role});
         return true;
       });
-      if (variable == "self") walk.module_attributes(value, variable, 2, visit);
+      const python::Ref children = module_table(api, value, kChildTable);
+      for (python::DictEntries each(api, children.get()); each.next();)
+        visit({each.value(), variable + "." + python::text(api, each.key()), kChildTable.role});
+      if (names(text, variable + ".")) walk.module_attributes(value, variable, 2, visit);
     });
+    for (const std::string& element : elements_by_variables(text)) {
+      for (const Path& path : read_expression(api, element, true, "").mentioned) {
+        if (to_string(path) != element) continue;
+        if (const Scope::Found reached = scope.follow(path, frame); reached.value)
+          visit({reached.value.get(), element, reached.role});
+      }
+    }
   }
   return found;
 }

@@ -2,15 +2,17 @@
 #pragma once
 
 #include "tracker/evidence/frames.h"
+#include "tracker/evidence/objects/holders.h"
 #include "tracker/evidence/source/scope.h"
 
 namespace devtrace::evidence {
 
-// Variables, their elements and the attributes of `self`, of each frame whose text around is known; at most 32 a frame.
-// Without those that lie on "meta", and without a tensor of no dimensions on the CPU, which may meet any device. Under
-// the GIL.
+// Variables, their elements and the attributes of modules, of each frame whose text around is known; at most 32 a
+// frame. A module that the text calls as `net()`, if its state lies on one device and no hook of accelerate's brings it
+// what it is given. Without tensors on "meta", and without those of no dimensions on the CPU, which may meet any device.
+// Under the GIL.
 finding::List<finding::FrameExpression> tensors_around(const python::Api& api, const Torch& torch,
                                                        const std::vector<Frame>& frames, const Scope& scope,
-                                                       ObjectWalk& walk);
+                                                       ObjectWalk& walk, Holders& holders);
 
 }  // namespace devtrace::evidence
