@@ -133,6 +133,9 @@ std::optional<size_t> caller_of(const Evidence& evidence, const finding::Running
 // The module that a line of the program's calls with something of `other`'s device, where no name leads from there to
 // what it keeps: `iou.to(target.device)(answer, target)`. `only`: of that name; empty: of any.
 std::optional<Fix> move_called(const Evidence& evidence, size_t frame, const Operand& other, std::string_view only);
+// The line that brought an operand where it lies, if that still runs: with words for where the other one is, as the
+// model that it is given to. `block(x.to(self.devices[index]))` → `block(x.to(next(block.parameters()).device))`.
+std::optional<Fix> redirect_where_it_runs(const Evidence& evidence, const Operand& it, const Operand& other);
 // Such a module, where a line of the program's constructed it that has words for the device: `it` is an attribute.
 std::optional<Fix> move_owner_where_constructed(const Evidence& evidence, const Operand& it, const Operand& other);
 

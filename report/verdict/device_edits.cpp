@@ -62,6 +62,7 @@ bool looks_like_a_device(std::string_view value) {
   if (value.front() == '"' || value.front() == '\'') return true;
   if (value.starts_with("torch.device(")) return true;
   if (std::all_of(value.begin(), value.end(), [](unsigned char c) { return std::isdigit(c); })) return true;
+  if (value.ends_with(']')) return value.substr(0, value.find('[')).find("device") != value.npos;  // of a table
   return value.ends_with("device") || value.ends_with("device_id") || value == "torch.cuda.current_device()";
 }
 

@@ -8,6 +8,31 @@
 
 namespace devtrace::report::verdict {
 
+// Of the module that the line calls and that has this state: `block` of `block.norm.weight` in `block(x)`.
+static std::string device_of_called(const Frame& line, size_t frame, const Operand& state) {
+  for (const finding::Name& each : state.names)
+    for (size_t dot = each.name.find('.'); each.frame == frame && dot != each.name.npos;
+         dot = each.name.find('.', dot + 1)) {
+      const std::string_view module = std::string_view(each.name).substr(0, dot);
+      if (is_reference(module) && line.source.find(fmt::format("{}(", module)) != line.source.npos)
+        return fmt::format("next({}.parameters()).device", module);
+    }
+  return {};
+}
+
+std::optional<Fix> redirect_where_it_runs(const Evidence& evidence, const Operand& it, const Operand& other) {
+  for (size_t frame = 0; it.moved.line() && frame < evidence.stack.size(); ++frame) {
+    const Frame& here = evidence.stack[frame];
+    if (!here.project || !here.same_line(*it.moved.line())) continue;
+    std::string device = other.is_state() ? device_of_called(here, frame, other) : std::string();
+    if (device.empty()) device = device_expression(evidence, frame, other);
+    if (device.starts_with('"')) return std::nullopt;
+    auto code = redirect_move(here.source, device);
+    return code ? std::optional(repair_of(here, std::move(*code))) : std::nullopt;
+  }
+  return std::nullopt;
+}
+
 // The line that put the input on its device, going to the model's instead, which is the `wanted` one. Only where
 // `device` can be said there too: in the same function, further up, in words that stand for the same thing on both
 // lines.

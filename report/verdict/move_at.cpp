@@ -213,6 +213,14 @@ std::string moved_container(const Operand& operand, std::string_view container, 
       std::any_of(operand.held_by.begin(), operand.held_by.end(), [&](const finding::Chain& chain) {
         return !chain.holders.empty() && chain.holders.back().name == container && chain.holders.back().mixed;
       });
+  const auto nested = [&](const Operand& it) {
+    return std::ranges::any_of(it.names, [&](const finding::Name& name) {
+      return name.name.starts_with(fmt::format("{}[", container)) && name.name.find("][") != name.name.npos;
+    });
+  };
+  if (std::ranges::any_of(operand.siblings, nested))
+    return fmt::format("torch.utils._pytree.tree_map_only(torch.Tensor, lambda value: value.to({}), {})", device,
+                       value);
   const std::string_view each = find_variable(device, "value") == device.npos ? "value" : "each";
   const std::string moved =
       fmt::format("{0}.to({1}){2}", each, device, mixed ? fmt::format(" if hasattr({0}, \"to\") else {0}", each) : "");

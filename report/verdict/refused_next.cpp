@@ -41,15 +41,21 @@ std::optional<Way> way_of(const Evidence& evidence, const Fix& fix) {
     if (!each.device.empty() && std::find(devices.begin(), devices.end(), each.device) == devices.end())
       devices.push_back(each.device);
   if (devices.size() != 2 || devices[0] == "meta" || devices[1] == "meta") return std::nullopt;
-  std::string words = last_argument(fix.code, ".to(");
-  if (words.empty()) words = last_argument(fix.code, "device=");
-  if (words.empty() || words.find('"') != words.npos) return std::nullopt;
-  const auto known = [&](const finding::FrameExpression& each) {
-    return each.expression == words || each.expression + ".device" == words;
-  };
-  std::string to;
-  for (const auto* list : {&evidence.refusal.tensors, &evidence.refusal.expressions})
-    if (const auto found = std::ranges::find_if(*list, known); to.empty() && found != list->end()) to = found->device;
+  std::string words, to;
+  for (const std::string_view before : {".to(", "device="}) {
+    if (!to.empty()) break;
+    const std::string said = last_argument(fix.code, before);
+    if (said.empty() || said.find('"') != said.npos || said.find("dtype") != said.npos) continue;
+    const auto means = [&](const finding::FrameExpression& each) {
+      const std::string_view module = std::string_view(each.expression).substr(0, each.expression.find("()"));
+      return each.expression == said || each.expression + ".device" == said ||
+             said == fmt::format("next({}.parameters()).device", module);
+    };
+    for (const auto* list : {&evidence.refusal.tensors, &evidence.refusal.expressions})
+      if (const auto found = std::ranges::find_if(*list, means); to.empty() && found != list->end()) to = found->device;
+    if (!to.empty() || words.empty()) words = said;
+  }
+  if (words.empty()) return std::nullopt;
   // Words that nothing is known of: what lies on the CPU is most often what was forgotten.
   if (to.empty() && devices[0] == "cpu") to = devices[1];
   if (to.empty() && devices[1] == "cpu") to = devices[0];
@@ -59,7 +65,7 @@ std::optional<Way> way_of(const Evidence& evidence, const Fix& fix) {
 
 // The flow of a running frame, as its names are now.
 DeviceFlow flow_of(const Evidence& evidence, size_t frame, const Way& way, std::string words) {
-  DeviceFlow flow(way.from, way.to, std::move(words));
+  DeviceFlow flow({way.from, way.to, std::move(words), {}, {}, {}});
   for (const finding::FrameExpression& each : evidence.refusal.tensors)
     if (each.frame == frame) flow.names[each.expression] = each.device;
   for (const finding::FrameExpression& each : evidence.refusal.expressions)

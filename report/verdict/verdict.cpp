@@ -185,6 +185,13 @@ std::optional<Fix> bring_state(const Evidence& evidence) {
   return fix && !writes_number(evidence, *fix) ? std::move(fix) : std::nullopt;
 }
 
+// What the failing call itself was given, moved by its own line to where the model is not.
+std::optional<Fix> redirect_a_move(const Evidence& evidence) {
+  const auto pair = evidence.pair([](const Operand& it) { return !it.is_state() && it.moved.known(); },
+                                  [](const Operand& other) { return other.is_state() && !other.on_cpu(); });
+  return pair ? redirect_where_it_runs(evidence, *pair.it, *pair.other) : std::nullopt;
+}
+
 // The line that made a model's tensor on the CPU after the model was constructed, as one that reads a file does. That
 // is to change, though to what is not known.
 std::optional<Fix> line_that_made_state(const Evidence& evidence) {
@@ -312,6 +319,7 @@ finding::Cause cause_of(const Finding& finding) noexcept try {
     if (auto fix = use_site(evidence); fix && !writes_number(evidence, *fix)) cause.fix = std::move(fix);
   if (!cause.fix) cause.fix = move_where_bound(evidence);
   if (!cause.fix) cause.fix = move_expression_given(evidence);
+  if (!cause.fix) cause.fix = redirect_a_move(evidence);
   if (!cause.fix) cause.fix = bring_state(evidence);
   if (!cause.fix && best) cause.fix = line_that_made_state(evidence);
   if (!cause.fix) cause.fix = move_part_where_called(evidence);

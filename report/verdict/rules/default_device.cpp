@@ -30,6 +30,7 @@ bool says_a_current_variable(const Frame& line) {
 // The line that named no number is the one to change, where it has words for the right device. A number is written only
 // where nothing else helps: another machine may want another.
 std::optional<Fix> fix_of(const Evidence& evidence, const Operand& it, const Operand& other) {
+  if (auto fix = redirect_where_it_runs(evidence, it, other)) return fix;
   auto use = move_where_named(evidence, it, other);
   if (use && !names(*use, other) && in_failing_library(evidence, *use)) return use;
   if (auto fix = fix_at_origin(evidence)) return fix;

@@ -267,13 +267,18 @@ std::optional<Cause> fetched_for_its_layers(const Evidence& evidence, const Oper
     constexpr std::string_view kFiles[] = {"/nn/modules/linear.py", "/nn/modules/conv.py", "/nn/modules/sparse.py"};
     return std::ranges::any_of(kFiles, [&](std::string_view each) { return frame.file.ends_with(each); });
   };
-  if (!state.on_cpu() || it.on_cpu() || !state.hook.empty() || std::ranges::none_of(it.created.stack, of_weights))
+  const auto& running = evidence.refusal.modules;
+  const auto model = std::ranges::find(running, state.root_class, &finding::RunningModule::type);
+  if (!state.on_cpu() || it.on_cpu() || !state.hook.empty() || model == running.end() ||
+      std::ranges::none_of(it.created.stack, of_weights))
     return std::nullopt;
+  const auto of_the_model = [&](const Frame& frame) { return frame.same_function(evidence.stack[model->frame]); };
+  if (std::ranges::none_of(it.created.stack, of_the_model)) return std::nullopt;
   return Cause{kModuleSplit, Confidence::medium,
                fmt::format("{} was computed by a layer of {} on {}, and all that is registered lies on the CPU: "
                            "something brings a layer's state there while it runs, and not {}.",
                            with_place(it), of_model(state), it.device, state.name),
-               move_where_named(evidence, state, it)};
+               repairing(move_where_named(evidence, state, it))};
 }
 
 std::optional<Cause> passed_between_parts(const Evidence& evidence) {

@@ -296,6 +296,18 @@ std::optional<Fix> fix_of_state(const Evidence& evidence, const Operand& state, 
   return behind && (!fix || !behind->code.empty()) ? behind : fix;
 }
 
+// The state lies where its parameter does: it is the gradient that somebody else has made elsewhere.
+std::optional<Cause> gradient_of_its_own(const Evidence& evidence, const Operand* state, const Operand& gradient) {
+  const bool beside = state && std::ranges::any_of(state->computed_from, [&](const Operand& from) {
+                        return from.is_state() && from.is_parameter && from.device == state->device;
+                      });
+  if (!beside || gradient.is_state()) return std::nullopt;
+  return Cause{kOptimizerState, Confidence::medium,
+               fmt::format("{} lies where its parameter does, {}. It meets {}, which was not made there.",
+                           with_place(*state), state->computed_from[0].name, with_place(gradient)),
+               repairing(move_where_named(evidence, gradient, *state))};
+}
+
 }  // namespace
 
 std::optional<Cause> optimizer_state(const Evidence& evidence) {
@@ -310,6 +322,7 @@ std::optional<Cause> optimizer_state(const Evidence& evidence) {
   if (!pair) return std::nullopt;
 
   const Operand* state = state_of(*pair.it);
+  if (auto gradient = gradient_of_its_own(evidence, state, *pair.other)) return gradient;
   Cause cause{kOptimizerState, seen ? Confidence::high : Confidence::medium,
               fmt::format("The optimizer's {} meets {}: {}.", with_place(*pair.it), with_place(*pair.other),
                           state ? how_it_came(*state, *pair.other) : std::string(kMovedSince)),

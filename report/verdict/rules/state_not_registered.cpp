@@ -33,6 +33,14 @@ bool a_constant(const Evidence& evidence, const Operand& operand) {
          evidence.made_before_call(operand);
 }
 
+// Kept by a line of the module's constructor, which was given it, and the module was moved since.
+bool given_to_its_constructor(const Evidence& evidence, const Operand& it, const Operand::Hidden& hidden) {
+  const Holder& owner = hidden.owner();
+  return hidden.module + 1 == hidden.chain->holders.size() && owner.bound.line > 0 && it.on_cpu() &&
+         !it.moved.known() && owner.devices.size() == 1 && owner.devices[0] != it.device &&
+         evidence.made_before_call(it);
+}
+
 // What stands between the module and the tensor: "a list (self.criterions)".
 std::string hidden_in(const Operand::Hidden& hidden) {
   const auto& holders = hidden.chain->holders;
@@ -161,7 +169,8 @@ std::optional<Cause> hidden_state(const Evidence& evidence) {
                !(it.on_cpu() && it.moved.known()) && !evidence.made_inside_model(it) &&
                !made_just_now(evidence, it, hidden) && !beside_its_owner(evidence, it, hidden) &&
                !spread_owner(evidence, it) && !constructs(evidence.stack, hidden.owner().type) &&
-               (it.is_state() || made_in_construction(it) || a_constant(evidence, it));
+               (it.is_state() || made_in_construction(it) || a_constant(evidence, it) ||
+                given_to_its_constructor(evidence, it, hidden));
       },
       [](const Operand&) { return true; });
   if (!pair) return std::nullopt;

@@ -8,7 +8,7 @@ namespace {
 
 // `c` and what begins with it lies on the CPU, `g` on the GPU, to which things are brought.
 DeviceFlow flow() {
-  DeviceFlow it("cpu", "cuda:0", "model.device");
+  DeviceFlow it({"cpu", "cuda:0", "model.device", {}, {}, {}});
   it.names = {{"c", "cpu"}, {"g", "cuda:0"}, {"self.c", "cpu"}, {"batch[\"c\"]", "cpu"}};
   it.devices = {{"device", "cuda:0"}};
   return it;

@@ -154,6 +154,8 @@ TEST(SaysDevice, SeesArgumentsAndMoves) {
 
 TEST(RedirectMove, ChangesTheOnlyMove) {
   EXPECT_EQ(redirect_move("x = x.to(self.device)", "m.device"), "x = x.to(m.device)");
+  EXPECT_EQ(redirect_move("x = f(x.to(self.device_of[i]))", "m.device"), "x = f(x.to(m.device))");
+  EXPECT_EQ(redirect_move("x = f(x.to(kinds[i]))", "m.device"), std::nullopt);
   EXPECT_EQ(without_move("return torch.stack(x).to(self.device)"), "return torch.stack(x)");
   EXPECT_EQ(without_move("x = x.detach().cpu() * 2"), "x = x.detach() * 2");
   EXPECT_EQ(without_move("x = x.to(torch.float16)"), std::nullopt) << "a type, no device";

@@ -177,3 +177,45 @@ def sample():
     return {"image": pictures, "cond": {"views": [pictures * 2, pictures * 3]}}
 
 evaluate(Views().to("cuda:0"), sample(), torch.device("cuda:0"))
+
+# === a dict of which one line reads two
+# category: input-not-moved
+# confidence: high
+# repairs: line
+# fix: return self.image(data["image"].flatten(1).to(next(self.image.parameters()).device)) + self.state(data["state"].to(next(self.state.parameters()).device))
+class Policy(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.image, self.state = nn.Linear(4, 2), nn.Linear(3, 2)
+    def act(self, data):
+        return self.image(data["image"].flatten(1)) + self.state(data["state"])
+Policy().to("cuda:0").act({"image": torch.ones(1, 2, 2), "state": torch.ones(1, 3)})
+
+# === a dict of which one line reads two, beside a value
+# category: cached-state-elsewhere
+# confidence: low
+# repairs: line
+# fix: stats = {key: each.to(value.device) for key, each in stats.items()}
+# fix: return (value - stats["mean"]) / stats["std"]
+class Normalize:
+    def __init__(self):
+        self.stats = {"mean": torch.zeros(2), "std": torch.ones(2)}
+    def __call__(self, value):
+        stats = self.stats
+        return (value - stats["mean"]) / stats["std"]
+Normalize()(torch.ones(2, device="cuda:0"))
+
+# === a batch that is nested
+# category: input-not-moved
+# confidence: high
+# repairs: cause
+# fix: return model(torch.utils._pytree.tree_map_only(torch.Tensor, lambda value: value.to(next(model.parameters()).device), batch))
+class Body(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.parts, self.rays = nn.Linear(4, 2), nn.Linear(2, 2)
+    def forward(self, batch):
+        return self.parts(batch["parts"]) + self.rays(batch["camera"]["centers"])
+def run(model, batch):
+    return model(batch)
+run(Body().to("cuda:0"), {"parts": torch.ones(1, 4), "camera": {"centers": torch.ones(1, 2), "focal": 20.0}})

@@ -534,3 +534,24 @@ class Reader:
 
 with torch.inference_mode():
     Reader([2, 1]).model(torch.ones(1, 3, 4, device="cuda:0"))
+
+# === lengths that a method of a model is given
+# category: created-without-device
+# confidence: low
+# repairs: cause
+# says: which says no device
+# fix: lengths = torch.tensor([mels.shape[1]], device=mels.device)
+class Streamed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encode = nn.Linear(3, 4)
+    def step(self, mels, lengths):
+        fresh = self.encode(mels)
+        return fresh * (torch.arange(fresh.shape[1], device=fresh.device) < lengths[:, None])[..., None]
+class Backend:
+    def __init__(self, device):
+        self.model = Streamed().to(device)
+    def step(self, mels):
+        lengths = torch.tensor([mels.shape[1]])
+        return self.model.step(mels, lengths)
+Backend("cuda:0").step(torch.ones(1, 5, 3, device="cuda:0"))

@@ -278,3 +278,21 @@ class Coder(nn.Module):
     def forward(self, hidden):
         return hidden @ self.read("W") - self.threshold
 Coder(saved.name, "cuda:1")(torch.ones(3, 2, device="cuda:1"))
+
+# === a table of devices that the model has left
+# category: input-not-moved
+# confidence: medium
+# repairs: cause
+# fix: x = block(x.to(next(block.parameters()).device))
+class Striped(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(nn.Linear(3, 3) for _ in range(2))
+        self.device_of = {index: torch.device("cuda", index) for index in range(2)}
+        for index, block in enumerate(self.blocks):
+            block.to(self.device_of[index])
+    def forward(self, x):
+        for index, block in enumerate(self.blocks):
+            x = block(x.to(self.device_of[index]))
+        return x
+Striped().to("cuda:1")(torch.ones(1, 3, device="cuda:1"))

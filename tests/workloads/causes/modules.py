@@ -691,3 +691,102 @@ class Pipeline:
 pipeline = Pipeline(torch.device("cuda:0"))
 for image in (None, torch.ones(1, 2)):
     pipeline(image)
+
+# === a model that made room comes back where it is called
+# category: cached-state-elsewhere
+# confidence: medium
+# repairs: cause
+# fix: return self.module.to(self.device)(states.to(self.device)).log_softmax(-1)
+class Engine:
+    def __init__(self, device):
+        self.device, self.module = device, nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2)).to(device)
+    def to(self, device):
+        self.module.to(device)
+    def scores(self, states):
+        return self.module(states.to(self.device)).log_softmax(-1)
+def run(engine, states):
+    engine.scores(states)
+    engine.to("cpu")
+    return engine.scores(states)
+run(Engine("cuda:0"), torch.ones(2, 3))
+
+# === a part that nothing fetches
+# category: module-split-or-hook-missing
+# confidence: medium
+# repairs: cause
+# says: something brings a layer's state there while it runs
+# fix: return x + self.table.to(x.device)
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.table = nn.Linear(3, 3), nn.Parameter(torch.ones(3))
+    def forward(self, x):
+        x = self.up(x)
+        return x + self.table
+block = Block()
+block.up.register_forward_pre_hook(lambda module, args: module.to("cuda:0") and None)
+block.up.register_forward_hook(lambda module, args, out: module.to("cpu") and None)
+block(torch.ones(2, 3, device="cuda:0"))
+
+# === weights that are used without a call
+# category: module-split-or-hook-missing
+# confidence: high
+# repairs: line
+# fix: return x @ self.mix.weight.to(x.device)
+class Mixed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.mix = nn.Linear(3, 3), nn.Linear(3, 3)
+    def forward(self, x):
+        x = self.first(x)
+        return x @ self.mix.weight
+model = Mixed()
+model.first.to("cuda:0")
+model(torch.ones(2, 3, device="cuda:0"))
+
+# === the device that its line can say, and not where a hook brings the weights
+# category: input-not-moved
+# confidence: medium
+# repairs: cause
+# fix: ids = torch.tensor(words, device=self.compute_device)
+class Encoder(nn.Module):
+    def __init__(self, device):
+        super().__init__()
+        self.compute_device, self.tokens, self.out = device, nn.Embedding(5, 3), nn.Linear(3, 3)
+    @property
+    def device(self):
+        return next(self.parameters()).device
+    def encode(self, words):
+        ids = torch.tensor(words, device=self.device)
+        return self.tokens(ids).sum()
+def fetched(module, args):
+    module.weight.data = module.weight.data.to("cuda:0")
+encoder = Encoder(torch.device("cuda:0"))
+encoder.tokens.register_forward_pre_hook(fetched)
+encoder.encode([1, 2])
+
+# === a trainer that leaves the model on the CPU
+# category: module-split-or-hook-missing
+# confidence: medium
+# repairs: cause
+# fix: mean = self.module.to(counts.device).inference(counts)
+class Counts(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encoder = nn.Linear(3, 2)
+    def inference(self, counts):
+        return self.encoder(torch.log1p(counts))
+class Model:
+    def __init__(self):
+        self.module = Counts()
+    def train(self, device):
+        self.module.to(device)
+        self.module.cpu()
+        self.device = device
+    def latent(self, rows):
+        counts = rows.to(self.device)
+        mean = self.module.inference(counts)
+        return mean
+model = Model()
+model.train("cuda:0")
+model.latent(torch.ones(2, 3))

@@ -186,3 +186,27 @@ average = Average()
 average.load({name: parameter.detach().clone() for name, parameter in module.named_parameters()})
 module.to("cuda:0")
 average.update(module)
+
+# === a gradient that another attribute has
+# category: optimizer-state
+# confidence: medium
+# repairs: cause
+# says: lies where its parameter does
+# fix: state["average"].lerp_(grad.to(state["average"].device), 0.1)
+class Momentum(torch.optim.Optimizer):
+    def __init__(self, parameters):
+        super().__init__(parameters, {})
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                grad = p.gathered
+                state = self.state[p]
+                if not state:
+                    state["average"] = torch.zeros_like(p)
+                state["average"].lerp_(grad, 0.1)
+                p.sub_(state["average"])
+layer = nn.Linear(3, 1)
+for p in layer.parameters():
+    p.gathered = torch.ones_like(p, device="cuda:0")
+Momentum(layer.parameters()).step()

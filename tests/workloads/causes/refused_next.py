@@ -1,12 +1,16 @@
 # The line that a fix changes is not the last one in which what it brings along meets what stays.
+import time
+
 import torch
 from torch import nn
 torch.manual_seed(0)
 
 # === what else was computed from the argument
-# category: unknown
+# category: created-without-device
+# confidence: medium
+# repairs: line
 # fix: beam = (height[:, None].to(edges.device) > edges).sum(1)
-# also: return torch.stack([beam.float(), angle.abs().to(edges.device), (-points[:, 2]).to(edges.device)], 1)
+# also: return torch.stack([beam.float(), angle.abs().to(beam.device), (-points[:, 2]).to(beam.device)], 1)
 def raster(points, edges):
     height = points[:, 1] / points[:, 2]
     beam = (height[:, None] > edges).sum(1)
@@ -18,6 +22,8 @@ run(torch.rand(6, 3), "cuda:0")
 
 # === what the caller computes with the result
 # category: unknown
+# confidence: low
+# repairs: line
 # fix: return x.to(scale.device) * scale
 # also: return y - means.to(y.device)
 def scaled(x, scale):
@@ -28,13 +34,55 @@ def normal(x, scale, means):
 normal(torch.ones(3), torch.ones(3, device="cuda:0"), torch.ones(3))
 
 # === what may lie anywhere stays
-# category: unknown
-# fix: y = x.to(scale.device) * scale
-def run(x, scale, order, kept):
-    y = x * scale
-    y = y[order]
-    kept.copy_(y)
-    for each in kept.tolist():
-        y = y + each
-    return y + kept[0] * 2, kept + x
-run(torch.ones(3), torch.ones(3, device="cuda:0"), torch.tensor([2, 0, 1]), torch.zeros(3))
+# category: created-without-device
+# confidence: medium
+# repairs: cause
+# fix: x = torch.ones(3, device=scale.device)
+class Kept:
+    def __init__(self):
+        self.last, self.order = torch.zeros(3), torch.tensor([2, 0, 1])
+    def run(self, scale):
+        x = torch.ones(3)
+        y = x * scale
+        y = y[self.order]
+        self.last.copy_(y)
+        for each in self.last.tolist():
+            y = y + each
+        return y + self.last[0] * 2
+Kept().run(torch.ones(3, device="cuda:0"))
+
+# === the module that the next line calls
+# category: input-not-moved
+# confidence: high
+# repairs: cause
+# fix: seen = self.eyes(pixels.to(next(self.eyes.parameters()).device))
+# also: felt = self.hand(state.to(next(self.hand.parameters()).device))
+class Robot:
+    def __init__(self, device):
+        self.eyes, self.hand = nn.Linear(3, 4).to(device), nn.Linear(2, 4).to(device)
+    def act(self, pixels, state):
+        seen = self.eyes(pixels)
+        felt = self.hand(state)
+        return seen + felt
+def stated():
+    return torch.ones(1, 2)
+Robot("cuda:0").act(torch.ones(1, 3), stated())
+
+# === what a cache is given
+# category: cached-state-elsewhere
+# confidence: high
+# repairs: line
+# fix: self.keys[layer][:, places.to(self.keys[layer].device)] = keys.to(self.keys[layer].device)
+class StaticCache:
+    def __init__(self, layers, device):
+        self.keys = [torch.zeros(1, 4, 3, device=device) for _ in range(layers)]
+    def update(self, layer, keys, places):
+        self.keys[layer][:, places] = keys
+        return self.keys[layer]
+def run(cache, x):
+    for layer, device in enumerate(("cuda:0", "cuda:1")):
+        x = cache.update(layer, x.to(device), torch.arange(2, device=device))[:, :2]
+    return x
+cache = StaticCache(2, "cuda:0")
+time.sleep(0.02)  # the clock of allocations is coarse
+run(cache, torch.ones(1, 2, 3))

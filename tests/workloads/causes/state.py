@@ -535,7 +535,7 @@ search(torch.device("cuda:0"))
 
 # === a graph that the constructor was given
 # category: state-not-registered
-# confidence: medium
+# confidence: high
 # repairs: cause
 # fix: self.register_buffer("edges", edges, persistent=False)
 class Layer(nn.Module):
@@ -747,3 +747,21 @@ class Neuron(nn.Module):
 
 net = nn.Sequential(nn.Linear(3, 3), Neuron(), nn.Linear(3, 1)).to("cuda:0")
 net(torch.ones(2, 3, device="cuda:0"))
+
+# === counts that a module's constructor was given
+# category: state-not-registered
+# confidence: high
+# repairs: cause
+# fix: self.register_buffer("seen", seen, persistent=False)
+class Weighed(nn.Module):
+    def __init__(self, seen):
+        super().__init__()
+        self.layer = nn.Linear(2, 1)
+        self.seen = seen
+    def loss(self, x, which):
+        return (self.layer(x)[:, 0] / self.seen[which]).sum()
+def counted(which):
+    return torch.bincount(which, minlength=3).float()
+which = torch.tensor([0, 1, 2, 2])
+model = Weighed(counted(which)).to("cuda:0")
+model.loss(torch.ones(4, 2, device="cuda:0"), which.to("cuda:0"))

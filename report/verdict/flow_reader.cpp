@@ -1,0 +1,543 @@
+#include "report/verdict/flow_reader.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "common/format.h"
+#include "common/python_scan.h"
+#include "common/torch_functions.h"
+#include "report/verdict/statement_scan.h"
+
+namespace devtrace::report::verdict {
+namespace {
+
+template <size_t kCount>
+bool is_one_of(std::string_view word, const std::string_view (&words)[kCount]) {
+  return std::find(std::begin(words), std::end(words), word) != std::end(words);
+}
+
+constexpr std::string_view kPlaceless[] = {"shape", "dtype", "ndim", "layout", "requires_grad", "is_cuda", "names"};
+constexpr std::string_view kViews[] = {"T", "mT", "H", "real", "imag", "data"};
+// Methods of tensors that take tensors of any device.
+constexpr std::string_view kMeetsAny[] = {"copy_", "expand_as", "view_as", "reshape_as", "set_"};
+// Of all elements: a tensor without dimensions, which may meet any device where it lies on the CPU.
+constexpr std::string_view kOfAllElements[] = {"sum", "mean", "prod",   "max", "min", "norm",
+                                               "std", "var",  "median", "any", "all"};
+constexpr std::string_view kTorch[] = {"torch", "F", "nn", "functional"};
+
+std::vector<const FlowValue*> flat(const std::vector<const FlowValue*>& values) {
+  std::vector<const FlowValue*> out;
+  for (const FlowValue* each : values) {
+    if (each->elements.empty()) {
+      out.push_back(each);
+      continue;
+    }
+    std::vector<const FlowValue*> inner;
+    for (const FlowValue& element : each->elements) inner.push_back(&element);
+    for (const FlowValue* element : flat(inner)) out.push_back(element);
+  }
+  return out;
+}
+
+std::vector<const FlowValue*> pointers(const std::vector<FlowValue>& values) {
+  std::vector<const FlowValue*> out;
+  for (const FlowValue& each : values) out.push_back(&each);
+  return flat(out);
+}
+
+// Lies where the other one does.
+void lie_as(FlowValue& it, const FlowValue& other) {
+  it.device = other.device;
+  it.base = other.base;
+}
+
+}  // namespace
+
+void FlowReader::skip() {
+  while (at_ < text_.size()) {
+    if (text_[at_] == '#')
+      while (at_ < text_.size() && text_[at_] != '\n') ++at_;
+    else if (std::string_view(" \t\r\n\\").find(text_[at_]) != std::string_view::npos)
+      ++at_;
+    else
+      return;
+  }
+}
+bool FlowReader::at_end() {
+  skip();
+  return at_ >= text_.size();
+}
+bool FlowReader::take(std::string_view symbol) {
+  skip();
+  if (!text_.substr(at_).starts_with(symbol)) return false;
+  at_ += symbol.size();
+  return true;
+}
+bool FlowReader::take_word(std::string_view word) {
+  skip();
+  const size_t end = at_ + word.size();
+  if (!text_.substr(at_).starts_with(word) || (end < text_.size() && word_char(text_[end]))) return false;
+  at_ = end;
+  return true;
+}
+
+bool FlowReader::next_is(std::string_view symbol) {
+  skip();
+  return text_.substr(at_).starts_with(symbol);
+}
+bool FlowReader::next_is_word(std::string_view word) {
+  const size_t before = at_;
+  const bool is = take_word(word);
+  at_ = before;
+  return is;
+}
+
+// Of values that one operation is given: where its result lies.
+FlowValue FlowReader::meet(const std::vector<const FlowValue*>& values) {
+  const FlowValue *odd = nullptr, *there = nullptr;
+  std::string other;
+  for (const FlowValue* each : values) {
+    if (each->device == known_.from)
+      odd = each;
+    else if (each->device == known_.to && (!there || there->base.empty()))
+      there = each;
+    else if (!each->device.empty() && each->device != known_.to)
+      other = each->device;
+  }
+  FlowValue result;
+  if (!other.empty()) {
+    if (!odd && !there) result.device = other;
+    return result;
+  }
+  if (!odd && !there) return result;
+  result.device = there ? known_.to : known_.from;
+  result.base = there ? there->base : odd->base;
+  if (!odd || !there) return result;
+  const std::string device = there->base.empty() ? known_.words : there->base + ".device";
+  if (device.empty()) throw NotFollowed();
+  for (const FlowValue* each : values)
+    if (each->device == known_.from) moves.push_back({each->begin, each->end, each->compound, device});
+  return result;
+}
+
+FlowValue FlowReader::ternary() {
+  if (next_is_word("lambda") || next_is_word("yield") || next_is_word("await")) throw NotFollowed();
+  FlowValue value = binary(0);
+  if (take(":=")) throw NotFollowed();
+  if (!take_word("if")) return value;
+  binary(0);
+  if (!take_word("else")) throw NotFollowed();
+  const FlowValue other = ternary();
+  FlowValue either;
+  either.begin = value.begin;
+  either.end = other.end;
+  either.compound = true;
+  if (value.device == other.device) either.device = value.device;
+  return either;
+}
+
+// The operator that comes next; longer ones first.
+const FlowReader::Operator* FlowReader::next_operator() {
+  static constexpr Operator kWords[] = {
+      {"or", 1, false}, {"and", 2, false}, {"not in", 4, false}, {"in", 4, false}, {"is", 4, false}};
+  static constexpr Operator kSymbols[] = {{"==", 4, true}, {"!=", 4, true}, {"<=", 4, true},  {">=", 4, true},
+                                          {"<<", 8, true}, {">>", 8, true}, {"//", 10, true}, {"**", 12, true},
+                                          {"<", 4, true},  {">", 4, true},  {"|", 5, true},   {"^", 6, true},
+                                          {"&", 7, true},  {"+", 9, true},  {"-", 9, true},   {"*", 10, true},
+                                          {"/", 10, true}, {"%", 10, true}, {"@", 10, true}};
+  for (const Operator& each : kWords)
+    if (next_is_word(each.text)) return &each;
+  for (const Operator& each : kSymbols)
+    if (next_is(each.text)) return &each;
+  return nullptr;
+}
+
+FlowValue FlowReader::binary(int least) {
+  FlowValue left = unary();
+  while (const Operator* const op = next_operator()) {
+    if (op->rank < least) break;
+    take(op->text);
+    if (op->text == "is") take_word("not");
+    const FlowValue right = binary(op->rank == 12 ? 11 : op->rank + 1);
+    FlowValue result = op->meets ? meet({&left, &right}) : FlowValue();
+    result.begin = left.begin;
+    result.end = right.end;
+    result.compound = true;
+    left = std::move(result);
+  }
+  return left;
+}
+
+FlowValue FlowReader::unary() {
+  skip();
+  const size_t begin = at_;
+  if (take_word("not")) {
+    binary(4);
+    FlowValue none;
+    none.begin = begin;
+    none.end = at_;
+    none.compound = true;
+    return none;
+  }
+  if (take("-") || take("+") || take("~")) {
+    FlowValue value = binary(11);
+    value.begin = begin;
+    value.compound = true;
+    value.reference.clear();
+    return value;
+  }
+  return primary();
+}
+
+void FlowReader::literal() {
+  const char quote = text_[at_];
+  const bool triple = text_.substr(at_, 3) == std::string(3, quote);
+  const size_t width = triple ? 3 : 1;
+  const std::string end(width, quote);
+  at_ += width;
+  while (at_ < text_.size() && text_.substr(at_, width) != end) at_ += text_[at_] == '\\' ? 2 : 1;
+  if (at_ >= text_.size()) throw NotFollowed();
+  at_ += width;
+}
+
+FlowValue FlowReader::atom() {
+  skip();
+  FlowValue value;
+  value.begin = at_;
+  if (at_ >= text_.size()) throw NotFollowed();
+  const char c = text_[at_];
+  if (c == '(' || c == '[' || c == '{') {
+    ++at_;
+    const char closing = c == '(' ? ')' : c == '[' ? ']' : '}';
+    const size_t inside = at_;
+    FlowValue shown = c == '{' ? braces() : display(closing);
+    const bool grouped = c == '(' && shown.elements.empty() && text_.substr(inside, at_ - inside) != ")";
+    if (grouped) {
+      value = shown;
+      value.compound = false;
+    } else {
+      value.elements = std::move(shown.elements);
+    }
+    value.begin = inside - 1;
+    value.end = at_;
+    value.reference.clear();
+    return value;
+  }
+  if (std::isdigit(static_cast<unsigned char>(c)) || c == '.') {
+    while (at_ < text_.size() && (word_char(text_[at_]) || text_[at_] == '.')) ++at_;
+    value.end = at_;
+    return value;
+  }
+  size_t end = at_;
+  while (end < text_.size() && word_char(text_[end])) ++end;
+  const bool prefixed = end < text_.size() && end - at_ <= 2 && (text_[end] == '"' || text_[end] == '\'');
+  if (c == '"' || c == '\'' || prefixed) {
+    at_ = end;
+    const size_t begin = at_;
+    literal();
+    const std::string_view inside = text_.substr(begin + 1, at_ - begin - 2);
+    if (inside == "cpu" || inside.starts_with("cuda:")) value.said = inside;
+    skip();
+    while (at_ < text_.size() && (text_[at_] == '"' || text_[at_] == '\'')) {
+      literal();
+      skip();
+    }
+    value.end = at_;
+    return value;
+  }
+  if (end == at_) throw NotFollowed();
+  value.reference = text_.substr(at_, end - at_);
+  at_ = value.end = end;
+  look_up(value);
+  return value;
+}
+
+void FlowReader::look_up(FlowValue& value) const {
+  const std::string name = with_one_quote(value.reference);
+  if (const auto found = known_.names.find(name); found != known_.names.end()) {
+    value.device = found->second;
+    value.base = value.reference;
+  }
+  if (const auto found = known_.devices.find(name); found != known_.devices.end()) value.said = found->second;
+}
+
+FlowValue FlowReader::braces() {
+  FlowValue none;
+  for (int depth = 1; depth > 0;) {
+    if (at_end()) throw NotFollowed();
+    const char c = text_[at_];
+    if (c == '"' || c == '\'') {
+      literal();
+      continue;
+    }
+    if (c == '(' || c == '[' || c == '{') ++depth;
+    if (c == ')' || c == ']' || c == '}') --depth;
+    ++at_;
+  }
+  return none;
+}
+
+// `a, b` up to what closes it; a single expression without a comma is itself.
+FlowValue FlowReader::display(char closing) {
+  FlowValue value;
+  value.begin = at_;
+  bool comma = false;
+  const auto ends = [&] { return closing == '\0' ? at_end() : !at_end() && text_[at_] == closing; };
+  while (!ends()) {
+    if (at_end()) throw NotFollowed();
+    take("*");
+    FlowValue each = ternary();
+    if (next_is_word("for") || next_is_word("async")) {  // what each round gives is not followed
+      if (closing == '\0') throw NotFollowed();
+      braces();
+      FlowValue none;
+      none.begin = value.begin;
+      none.end = at_;
+      return none;
+    }
+    value.elements.push_back(std::move(each));
+    if (!take(",")) break;
+    comma = true;
+  }
+  if (!ends()) throw NotFollowed();
+  if (closing != '\0') ++at_;
+  value.end = at_;
+  if (value.elements.size() == 1 && !comma && closing != ']') {
+    FlowValue only = std::move(value.elements[0]);
+    return only;
+  }
+  return value;
+}
+
+FlowValue FlowReader::primary() {
+  FlowValue value = atom();
+  while (!at_end()) {
+    if (next_is(".") && !next_is("..")) {
+      take(".");
+      skip();
+      size_t end = at_;
+      while (end < text_.size() && word_char(text_[end])) ++end;
+      const std::string word(text_.substr(at_, end - at_));
+      if (word.empty()) throw NotFollowed();
+      at_ = end;
+      value = next_is("(") && !value.device.empty() ? method(value, word) : attribute(value, word, end);
+    } else if (next_is("(")) {
+      value = call(value);
+    } else if (next_is("[")) {
+      value = subscript(value);
+    } else {
+      break;
+    }
+  }
+  return value;
+}
+
+FlowValue FlowReader::attribute(const FlowValue& value, const std::string& word, size_t end) const {
+  FlowValue result;
+  result.begin = value.begin;
+  result.end = end;
+  if (!value.reference.empty()) result.reference = value.reference + "." + word;
+  if (!value.device.empty()) {
+    if (word == "device") result.said = value.device;
+    if (is_one_of(word, kViews)) {
+      lie_as(result, value);
+    }
+    if (is_one_of(word, kPlaceless) || word == "device") result.reference.clear();
+    return result;
+  }
+  if (!result.reference.empty()) look_up(result);
+  return result;
+}
+
+FlowValue FlowReader::subscript(const FlowValue& value) {
+  const size_t open = at_;
+  take("[");
+  const size_t begin = at_;
+  std::vector<size_t> ends;  // of its parts, which commas stand between
+  int depth = 0;
+  for (const Scan scan(text_); at_ < text_.size() && depth >= 0; ++at_) {
+    if (!scan.code[at_]) continue;
+    const char c = text_[at_];
+    if (depth == 0 && (c == ',' || c == ']')) ends.push_back(at_);
+    depth += (c == '[' || c == '(' || c == '{') - (c == ']' || c == ')' || c == '}');
+  }
+  if (depth >= 0) throw NotFollowed();
+  const size_t end = at_ - 1;
+  const std::string_view inside = text_.substr(begin, end - begin);
+  const bool number = !inside.empty() && inside.find_first_not_of("-0123456789") == inside.npos;
+  FlowValue result;
+  result.begin = value.begin;
+  result.end = end + 1;
+  if (!(number && value.device == "cpu")) {  // of a vector that may meet any device
+    lie_as(result, value);
+  }
+  if (!value.reference.empty()) result.reference = value.reference + std::string(text_.substr(open, end + 1 - open));
+  if (result.device.empty() && !result.reference.empty()) look_up(result);
+  if (!value.device.empty() && !number) {
+    std::vector<FlowValue> indices;
+    for (size_t part = begin; const size_t stop : ends) {
+      at_ = part;
+      // A slice is no expression: its parts are numbers.
+      if (text_.substr(part, stop - part).find(':') == std::string_view::npos && part < stop) {
+        indices.push_back(ternary());
+        if (skip(); at_ != stop) throw NotFollowed();
+      }
+      part = stop + 1;
+    }
+    std::vector<const FlowValue*> met = {&value};
+    for (const FlowValue* each : pointers(indices)) {
+      result.indexed = result.indexed || !each->device.empty();
+      if (each->device != "cpu") met.push_back(each);  // one on the CPU goes with every tensor
+    }
+    lie_as(result, meet(met));
+    result.reference.clear();
+  }
+  at_ = end + 1;
+  if (value.device.empty() && number && inside.size() == 1 &&
+      static_cast<size_t>(inside[0] - '0') < value.elements.size())
+    result.device = value.elements[static_cast<size_t>(inside[0] - '0')].device;
+  return result;
+}
+
+FlowReader::Given FlowReader::given() {
+  Given out;
+  take("(");
+  while (!next_is(")")) {
+    if (at_end()) throw NotFollowed();
+    if (!take("**")) take("*");
+    const size_t before = at_;
+    skip();
+    size_t end = at_;
+    while (end < text_.size() && word_char(text_[end])) ++end;
+    const std::string_view keyword = text_.substr(at_, end - at_);
+    at_ = end;
+    const bool named = !keyword.empty() && next_is("=") && !next_is("==");
+    if (named)
+      take("=");
+    else
+      at_ = before;
+    FlowValue value = ternary();
+    if (next_is_word("for") || next_is_word("async")) {
+      braces();
+      return out;
+    }
+    if (named && keyword == "device") {
+      if (value.said.empty()) out.unknown_device = true;
+      out.said = value.said;
+    } else {
+      if (!value.said.empty()) out.said = value.said;
+      out.all.push_back(std::move(value));
+    }
+    if (!take(",")) break;
+  }
+  if (!take(")")) throw NotFollowed();
+  return out;
+}
+
+FlowValue FlowReader::method(const FlowValue& value, const std::string& word) {
+  const Given arguments = given();
+  FlowValue result;
+  result.begin = value.begin;
+  result.end = at_;
+  if (word == "cpu") {
+    result.device = "cpu";
+  } else if (word == "to") {
+    const bool type = arguments.all.size() == 1 && !arguments.said &&
+                      (arguments.all[0].device == "" && text_.substr(arguments.all[0].begin).starts_with("torch."));
+    if (type)
+      result.device = value.device;
+    else if (arguments.said && !arguments.said->empty())
+      result.device = *arguments.said;
+    else if (arguments.all.size() == 1 && !arguments.all[0].device.empty())
+      result.device = arguments.all[0].device;
+    else
+      result.device = text_.substr(value.end).starts_with(".to(" + known_.words + ")") ? known_.to : std::string();
+  } else if (word == "type_as") {
+    if (arguments.all.size() == 1) result.device = arguments.all[0].device;
+  } else if (word.starts_with("new_") || word.ends_with("_like")) {
+    result.device = arguments.said ? *arguments.said : value.device;
+  } else if (torch_functions::function_named(word).is(torch_functions::kLeaves)) {
+    return result;
+  } else if (is_one_of(word, kMeetsAny)) {
+    lie_as(result, value);
+  } else if (value.device == "cpu" && arguments.all.empty() && is_one_of(word, kOfAllElements)) {
+    return result;
+  } else {
+    std::vector<const FlowValue*> met = pointers(arguments.all);
+    met.insert(met.begin(), &value);
+    lie_as(result, meet(met));
+  }
+  return result;
+}
+
+FlowValue FlowReader::call_of_torch(const std::string& name, const Given& arguments) {
+  FlowValue result;
+  const auto function = torch_functions::function_named(name);
+  const auto all = pointers(arguments.all);
+  const bool constructs = name.empty() || std::isupper(static_cast<unsigned char>(name[0]));
+  if (constructs || name.starts_with("is_") || function.is(torch_functions::kLeaves) || arguments.unknown_device)
+    return result;
+  const bool of_values = name == "tensor" || name == "as_tensor" || name == "asarray";
+  if (arguments.said && function.is(torch_functions::kTakesDevice)) {
+    result.device = *arguments.said;
+  } else if (of_values && (arguments.all.empty() || arguments.all[0].elements.empty())) {
+    return result;  // of a number: without dimensions
+  } else if (function.is(torch_functions::kMakes) && !function.follows_operands()) {
+    result.device = "cpu";
+  } else {
+    const FlowValue together = meet(all);
+    const bool loss = name.ends_with("_loss") || name == "cross_entropy";  // without dimensions
+    if (!loss || together.device != "cpu") lie_as(result, together);
+  }
+  return result;
+}
+
+FlowValue FlowReader::call(const FlowValue& callee) {
+  const std::string name = callee.reference;
+  const std::string last = name.substr(name.rfind('.') + 1), first = name.substr(0, name.find('.'));
+  const Given arguments = given();
+  FlowValue result;
+  result.begin = callee.begin;
+  result.end = at_;
+  const auto all = pointers(arguments.all);
+  if (name == "torch.device") {
+    if (arguments.said) result.said = *arguments.said;
+    return result;
+  }
+  if (name != last && is_one_of(first, kTorch)) {
+    lie_as(result, call_of_torch(last, arguments));
+    return result;
+  }
+  if (known_.returned && (last == known_.returned->first || known_.returned->first == "forward")) {
+    FlowValue given_back = known_.returned->second;
+    given_back.begin = result.begin;
+    given_back.end = result.end;
+    given_back.reference.clear();
+    given_back.compound = false;
+    return given_back;
+  }
+  if (const auto module = known_.names.find(name + "()"); module != known_.names.end()) {
+    if (module->second != known_.to && known_.from == "cpu") return result;  // it may be what was forgotten
+    // It stays where it is: what it is given comes there.
+    for (const FlowValue* each : all)
+      if (!each->device.empty() && each->device != module->second)
+        moves.push_back({each->begin, each->end, each->compound, fmt::format("next({}.parameters()).device", name)});
+    result.device = module->second;
+    return result;
+  }
+  if (last == "abs" || last == "round") {
+    if (all.size() == 1) result.device = all[0]->device;
+    return result;
+  }
+  // A function of the program's, or a module: what is given lies on one device, and most often so does the result.
+  const bool tensors = std::any_of(all.begin(), all.end(), [](const FlowValue* each) { return !each->device.empty(); });
+  const bool there = std::all_of(
+      all.begin(), all.end(), [&](const FlowValue* each) { return each->device.empty() || each->device == known_.to; });
+  static constexpr std::string_view kPlain[] = {"len",     "int",       "float", "str",  "bool",  "range", "isinstance",
+                                                "print",   "enumerate", "zip",   "list", "tuple", "dict",  "getattr",
+                                                "hasattr", "type",      "set",   "min",  "max",   "sum",   "append"};
+  if (tensors && there && !is_one_of(last, kPlain) && first != "np" && first != "numpy") result.device = known_.to;
+  return result;
+}
+
+}  // namespace devtrace::report::verdict

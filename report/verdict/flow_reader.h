@@ -1,0 +1,97 @@
+// Where the value of one Python expression lies, as its text says it.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace devtrace::report::verdict {
+
+// What an expression gives.
+struct FlowValue {
+  std::string device;               // where the tensor lies; empty: not known, or none
+  std::string said;                 // of what names a device, as `x.device`: which one
+  std::vector<FlowValue> elements;  // of a display
+  std::string base;                 // a name in it that lies there, too
+  std::string reference;            // `x`, `self.weight`, `batch["ids"]`: where it is no more than that
+  size_t begin = 0, end = 0;        // in the statement
+  bool indexed = false;             // by a tensor
+  bool compound = false;            // a dot behind it would not be of all of it
+};
+
+// A part of a statement that `.to(device)` is to stand behind.
+struct FlowMove {
+  size_t begin = 0, end = 0;
+  bool compound = false;
+  std::string device;
+};
+
+// What is known where an expression stands.
+struct FlowNames {
+  // What lies on `from` is brought to `to` where it meets what lies there: nothing else is known of what is right.
+  // `words`: that mean the latter, where what lies there has no name; empty for none.
+  std::string from, to, words;
+  std::map<std::string, std::string, std::less<>> names, devices;  // of tensors, and of modules as `net()`; of devices
+  // What a call of that function gives: of "forward" every call whose function is not known.
+  std::optional<std::pair<std::string, FlowValue>> returned;
+};
+
+// Is thrown for what is not followed: a lambda, what a comprehension gives, a text that is no expression.
+struct NotFollowed {};
+
+class FlowReader {
+ public:
+  // From that place of the text on. Both live longer than this.
+  FlowReader(const FlowNames& known, std::string_view text, size_t at) : known_(known), text_(text), at_(at) {}
+
+  // All that follows, `a, b` too; and one expression.
+  FlowValue whole() { return display('\0'); }
+  FlowValue one() { return ternary(); }
+  bool at_end();
+
+  std::vector<FlowMove> moves;  // that what was read wants
+
+ private:
+  struct Operator {
+    std::string_view text;
+    int rank;
+    bool meets;
+  };
+  struct Given {
+    std::vector<FlowValue> all;
+    std::optional<std::string> said;  // device=, or what names a device: known or not
+    bool unknown_device = false;
+  };
+
+  void skip();
+  bool take(std::string_view symbol);
+  bool take_word(std::string_view word);
+  bool next_is(std::string_view symbol);
+  bool next_is_word(std::string_view word);
+  const Operator* next_operator();
+  FlowValue meet(const std::vector<const FlowValue*>& values);
+  FlowValue ternary();
+  FlowValue binary(int least);
+  FlowValue unary();
+  void literal();
+  FlowValue atom();
+  void look_up(FlowValue& value) const;
+  FlowValue braces();
+  FlowValue display(char closing);
+  FlowValue primary();
+  FlowValue attribute(const FlowValue& value, const std::string& word, size_t end) const;
+  FlowValue subscript(const FlowValue& value);
+  Given given();
+  FlowValue method(const FlowValue& value, const std::string& word);
+  FlowValue call(const FlowValue& callee);
+  FlowValue call_of_torch(const std::string& function, const Given& arguments);
+
+  const FlowNames& known_;
+  const std::string_view text_;
+  size_t at_;
+};
+
+}  // namespace devtrace::report::verdict
