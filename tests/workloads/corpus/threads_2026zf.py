@@ -602,7 +602,7 @@ device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 strategy = Strategy(GPClassifier(dim=2), low=[0.0, 0.0], high=[1.0, 2.0], device=device, seed=6)
 for _ in range(6):
     asked = strategy.ask()
-    strategy.tell(asked, heard=float(asked.sum() > 1.4))
+    strategy.answer(asked, heard=float(asked.sum() > 1.4))
 print("answers", strategy.heard, "threshold at", [round(value, 3) for value in strategy.threshold().tolist()])
 # --- gp.py
 import torch
@@ -665,7 +665,7 @@ class Strategy:
         gain = variance - (mean - 0.5).abs()
         return tried[gain.argmax().item()]
 
-    def tell(self, point, heard):
+    def answer(self, point, heard):
         self.asked.append(point)
         self.heard.append(heard)
 
