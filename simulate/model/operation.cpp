@@ -116,7 +116,7 @@ void clear_host(const CUDA_MEMCPY3D& c) {
     for (size_t y = 0; y < c.Height; ++y) std::memset(to.data + (z * to.height + y) * to.pitch, 0, c.WidthInBytes);
 }
 
-bool is_illegal(const Operation& op, const Function& f) {
+bool is_illegal(const Operation& op, Function& f) {
   const Grid grid = {op.kernel.gridDimX, op.kernel.gridDimY, op.kernel.gridDimZ};
   return op.kernel.kernelParams ? illegal_address(op.context, f, grid, op.kernel.kernelParams)
                                 : illegal_address(op.context, f, grid, op.arguments);
@@ -362,7 +362,7 @@ bool take_effect(const Operation& op) {
 
 bool waits_for_others(const Operation& op) {
   if (!op.ready || op.context->sticky) return false;
-  const Function* f = function_of(op.kernel.func);
+  Function* const f = function_of(op.kernel.func);
   return !(f && is_illegal(op, *f)) && !op.ready(op.compute_data.get());
 }
 

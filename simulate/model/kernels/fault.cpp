@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -70,9 +71,22 @@ void explain_fault(CUcontext context, const Function& f, size_t offset, uintptr_
                owner < 0 ? "" : std::to_string(owner).c_str(), offset, f.name.c_str(), context->device);
 }
 
+std::vector<AddressWord> address_words(const device::KernelFacts& facts) {
+  std::vector<AddressWord> words;
+  for (size_t i = 0; i < facts.parameters.size(); ++i) {
+    const device::Parameter& p = facts.parameters[i];
+    for (size_t at = 0; at + sizeof(uintptr_t) <= p.size; at += sizeof(uintptr_t))
+      if (facts.reads_address(p.offset + at))
+        words.push_back({i, at, facts.array_at(p.offset + at), facts.follows_address_perhaps(p.offset + at)});
+  }
+  for (size_t n = words.size(); n-- > 0;)
+    words[n].behind = n + 1 < words.size() && words[n].array == words[n + 1].array ? words[n + 1].behind : n + 1;
+  return words;
+}
+
 // `value_of(i)`: where the parameter's value is; null: nobody gave one.
 template <class ValueOf>
-bool illegal_parameters(CUcontext context, const Function& f, const Grid& grid, const ValueOf& value_of) {
+bool illegal_parameters(CUcontext context, Function& f, const Grid& grid, const ValueOf& value_of) {
   const std::vector<device::Parameter>& parameters = f.facts->parameters;
   const auto number = [&](size_t offset, size_t bytes) -> std::optional<uint64_t> {
     for (size_t i = 0; i < parameters.size(); ++i) {
@@ -84,23 +98,22 @@ bool illegal_parameters(CUcontext context, const Function& f, const Grid& grid, 
     }
     return std::nullopt;
   };
-  const auto reads = [&](size_t offset) {
-    if (!f.facts->reads_address(offset)) return false;
-    const device::Array* const array = f.facts->array_at(offset);
-    return !array || array->takes(offset, grid, number);
-  };
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    const device::Parameter& p = parameters[i];
-    const char* const value = value_of(i);
-    for (size_t at = 0; value && at + sizeof(uintptr_t) <= p.size; at += sizeof(uintptr_t)) {
-      uintptr_t word;
-      std::memcpy(&word, value + at, sizeof word);
-      // In this order: whether there is host memory takes a system call.
-      if (is_elsewhere(context, word) && reads(p.offset + at) &&
-          illegal_word(context, word, p.size == sizeof word, f.facts->follows_address_perhaps(p.offset + at))) {
-        explain_fault(context, f, p.offset + at, word);
-        return true;
-      }
+  std::call_once(f.addresses_once, [&] { f.addresses = address_words(*f.facts); });
+  for (size_t n = 0; n < f.addresses.size(); ++n) {
+    const AddressWord& each = f.addresses[n];
+    const device::Parameter& p = parameters[each.parameter];
+    const char* const value = value_of(each.parameter);
+    if (!value) continue;
+    if (each.array && !each.array->takes(p.offset + each.at, grid, number)) {
+      if (!each.array->table_width) n = each.behind - 1;  // nor those behind it
+      continue;
+    }
+    uintptr_t word;
+    std::memcpy(&word, value + each.at, sizeof word);
+    // Last, as whether there is host memory takes a system call.
+    if (is_elsewhere(context, word) && illegal_word(context, word, p.size == sizeof word, each.perhaps)) {
+      explain_fault(context, f, p.offset + each.at, word);
+      return true;
     }
   }
   return false;
@@ -118,12 +131,12 @@ bool is_unreachable(CUcontext context, uintptr_t address) {
   return !settings().no_faults && find_memory(address, &a) && !usable(context, a);
 }
 
-bool illegal_address(CUcontext context, const Function& f, const Grid& grid, void* const* arguments) {
+bool illegal_address(CUcontext context, Function& f, const Grid& grid, void* const* arguments) {
   if (!arguments || !is_checked(f)) return false;
   return illegal_parameters(context, f, grid, [&](size_t i) { return static_cast<const char*>(arguments[i]); });
 }
 
-bool illegal_address(CUcontext context, const Function& f, const Grid& grid, const Arguments& arguments) {
+bool illegal_address(CUcontext context, Function& f, const Grid& grid, const Arguments& arguments) {
   if (!is_checked(f)) return false;
   return illegal_parameters(context, f, grid, [&](size_t i) -> const char* {
     const device::Parameter& p = f.facts->parameters[i];

@@ -13,9 +13,9 @@ using Grid = unsigned[3];
 // points into another device's memory that this context was given no access to, or is a pointer to pageable host
 // memory. Only what the kernel's code reads with that grid counts. `arguments` is kernelParams as the caller has it,
 // read only where the image tells the kernel's layout.
-bool illegal_address(CUcontext context, const Function& f, const Grid& grid, void* const* arguments);
+bool illegal_address(CUcontext context, Function& f, const Grid& grid, void* const* arguments);
 // The same for arguments kept by value.
-bool illegal_address(CUcontext context, const Function& f, const Grid& grid, const Arguments& arguments);
+bool illegal_address(CUcontext context, Function& f, const Grid& grid, const Arguments& arguments);
 
 // Whether kernels in the context can use the allocation.
 bool usable(CUcontext context, const Allocation& allocation);

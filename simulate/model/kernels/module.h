@@ -37,6 +37,14 @@ struct Container {
   std::map<std::pair<std::string, int>, CUdeviceptr> variables;
 };
 
+// A word of a kernel's parameters that its code may use as an address.
+struct AddressWord {
+  size_t parameter = 0, at = 0;          // which parameter, and where in it
+  const device::Array* array = nullptr;  // only some launches use it; null: all
+  bool perhaps = false;                  // all that is seen of it going to memory is on a condition
+  size_t behind = 0;                     // the number of the next word that is none of the same array's
+};
+
 // CUfunction and CUkernel have this as their beginning: the driver takes a CUkernel wherever it takes a CUfunction.
 struct Function {
   Container* container = nullptr;
@@ -47,6 +55,8 @@ struct Function {
   int max_dynamic_shared = 0;  // 0: the default limit
   int cache = 0;
   uint64_t launches = 0;
+  std::once_flag addresses_once;
+  std::vector<AddressWord> addresses;  // see fault.h: what it may use as an address
   std::once_flag written_once;
   std::vector<size_t> written;     // see written.h: where in its parameters the addresses stand that it writes to
   std::vector<size_t> leading_on;  // ... and those behind which it may find others that it writes to
