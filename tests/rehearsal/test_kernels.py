@@ -52,6 +52,51 @@ def test_python_is_behind_them(rehearse):
     assert all(json.loads(outcome.out).values()), outcome.out
 
 
+# Numbers before and behind the first 64 draws after a seed, from generators of two kinds, in types that the CPU draws and in one that it does not.
+DRAWN = """
+import json, sys
+import torch
+from torch.nn.functional import dropout
+
+own = torch.Generator("cuda")
+def draw():
+    x = torch.ones(50, device="cuda")
+    return [torch.randn(5, 3, device="cuda"), torch.rand(4, device="cuda", generator=own), torch.randint(0, 1000, (4,), device="cuda"),
+            dropout(x), dropout(x.half(), 1.0), torch.bernoulli(x / 2), torch.empty(3, device="cuda", dtype=torch.bfloat16).exponential_(),
+            torch._standard_gamma(x.half()), torch.randn(3, device="cuda")]
+
+found = []
+for seed in (0, 3):
+    torch.manual_seed(seed)
+    own.manual_seed(seed)
+    for _ in range(80):
+        found.append([t.float().tolist() for t in draw()])
+    state = torch.cuda.get_rng_state()
+    again = [t.float().tolist() for t in draw()[:1]]
+    torch.cuda.set_rng_state(state)
+    assert again == [t.float().tolist() for t in draw()[:1]]
+passed = []
+def watch(frame, event, argument):
+    if event == "call" and "devtrace_values" in frame.f_code.co_filename:
+        passed.append(frame.f_code.co_name)
+sys.setprofile(watch)
+torch.randn(5, device="cuda"), dropout(torch.ones(5, device="cuda"))
+sys.setprofile(None)
+print(json.dumps({"found": found, "passed": len(passed)}))
+"""
+
+
+def test_random_numbers_pass_no_python_behind_the_first(rehearse):
+    """The same numbers by either way."""
+    quick = rehearse(DRAWN, trace=False)
+    assert quick.code == 0, quick.err
+    slow = rehearse(DRAWN, trace=False, env={"DEVTRACE_SIM_VALUES": "python"})
+    assert slow.code == 0, slow.err
+    quick, slow = json.loads(quick.out), json.loads(slow.out)
+    assert quick["found"] == slow["found"]
+    assert quick["passed"] == 0 and slow["passed"] > 0
+
+
 # What the kernels in C++ find out only after the real one has run.
 LEFT_TO_PYTHON = """
 import json

@@ -107,8 +107,11 @@ class Plan:
     def natively(self, schema):
         """What ../torch does of it."""
         dense = all(str(r.type) in ("Tensor", "List[Tensor]") for r in schema.returns)
-        if self.cpu is None or self.special or self.random or self.replaces or not dense or (self.outs and not self.simple):
+        if self.cpu is None or self.special or self.replaces or not dense or (self.outs and not self.simple):
             return native.GATE
+        if self.random:
+            grows = self.nested_too or self.nested_too_when or self.second_chance or self.grows
+            return native.GATE if grows or self.generator is None else native.RANDOM
         if self.nested_too_when:
             return native.NOT_MASKS if self.nested_too_when is exceptions.has_masks else native.GATE
         if self.second_chance or self.grows:

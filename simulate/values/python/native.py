@@ -10,7 +10,7 @@ import torch
 
 from . import exceptions
 
-GATE, PLAIN, NESTED_TOO, GROWS, NOT_MASKS = range(5)  # see How in ../torch/plan.h
+GATE, PLAIN, NESTED_TOO, GROWS, NOT_MASKS, RANDOM = range(6)  # see How in ../torch/plan.h
 _library = None
 
 
@@ -28,6 +28,7 @@ def start():
     library.devtrace_values_before.restype = ctypes.c_void_p
     library.devtrace_values_after.argtypes = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
     library.devtrace_values_captured.restype = ctypes.c_long
+    library.devtrace_values_mirrored.argtypes = ctypes.c_int, ctypes.c_ulong, ctypes.c_ulong
     library.devtrace_values_replay.argtypes = library.devtrace_values_forget.argtypes = (ctypes.c_long,)
     if library.devtrace_values_start("\n".join(exceptions.NOT_FOR_VALUES).encode()):
         _library = library
@@ -63,6 +64,18 @@ def record(on):
     """While a graph is captured every operator comes to this package, which keeps their order."""
     if _library is not None:
         _library.devtrace_values_record(on)
+
+
+def mirrored(place):
+    """The numbers that are drawn at (device, seed, offset) go on from others, which randomness.py knows."""
+    if _library is not None:
+        device, seed, offset = place
+        _library.devtrace_values_mirrored(-1 if device is None else device, seed, offset)
+
+
+def forget_mirrored():
+    if _library is not None:
+        _library.devtrace_values_forget_mirrored()
 
 
 def follows():

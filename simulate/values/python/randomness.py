@@ -9,6 +9,8 @@ import threading
 
 import torch
 
+from . import native
+
 MIRRORED = 64  # draws after a seed that go on as on the CPU
 LARGEST_CACHE = 64 * MIRRORED
 _states = {}  # (device, seed, offset): (state of the CPU generator there, draws since the seed)
@@ -113,4 +115,6 @@ def drawn(place, draw, draws):
         return
     if len(_states) >= LARGEST_CACHE:
         _states.clear()
+        native.forget_mirrored()
     _states[place] = draw.get_state(), draws + 1
+    native.mirrored(place)

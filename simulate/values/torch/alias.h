@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ATen/EmptyTensor.h>
+#include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 #include <c10/core/Storage.h>
@@ -82,7 +83,7 @@ inline bool convert(c10::IValue* value) {
     return true;
   }
   if (value->isDevice()) *value = c10::IValue(c10::Device(c10::kCPU));
-  return !value->isGenerator();
+  return !value->isGenerator() || value->toGenerator().device().is_cpu();
 }
 
 // Copies the CPU's value to its place. The same shape.

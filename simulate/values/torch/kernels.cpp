@@ -26,6 +26,7 @@
 #include "simulate/values/torch/later.h"
 #include "simulate/values/torch/mixed.h"
 #include "simulate/values/torch/plan.h"
+#include "simulate/values/torch/random.h"
 #include "simulate/values/torch/unknown.h"
 #include "simulate/values/unwatched.h"
 #include "simulate/values/values.h"
@@ -52,6 +53,7 @@ struct Made {
   const c10::OperatorKernel* by = nullptr;
   Stack results;
   std::exception_ptr error = {};
+  std::optional<Draw> draw = {};  // before the call until python/ has asked
 };
 thread_local Made t_made;
 
@@ -80,7 +82,8 @@ class Real final : public c10::OperatorKernel {
       }
       return;
     }
-    const Made made = std::exchange(t_made, {});
+    Made made = std::exchange(t_made, {});
+    if (made.draw) made.draw->go_on();
     if (made.error) std::rethrow_exception(made.error);
     torch::jit::drop(*stack, op.schema().arguments().size());
     stack->insert(stack->end(), made.results.begin(), made.results.end());
@@ -152,6 +155,8 @@ class PlannedKernel final : public c10::OperatorKernel {
       stack->resize(below);
       stack->insert(stack->end(), arguments.begin(), arguments.end());
     };
+    std::optional<Draw> draw;
+    if (is_random() && !(draw = Draw::of(arguments, plan_.generator))) return plan_.python.callBoxed(op, keys, stack);
     const Asynchronous* const asynchronous = g_asynchronous();
     RealKernel real(asynchronous, plan_.copies);
     bool again = false;
@@ -171,9 +176,10 @@ class PlannedKernel final : public c10::OperatorKernel {
     }
     Left left;
     // What a stream has done meanwhile, as with what another rank gave, may be computed by nobody.
-    if (!has_uncomputed(arguments) && computed(op, thread, arguments, results, plan_.grows ? &left : nullptr))
+    if (!has_uncomputed(arguments) && computed(op, thread, arguments, results, draw, plan_.grows ? &left : nullptr))
       return allocate(thread, left, stack);
-    Made made = {plan_.by, Stack(results.begin(), results.end())};
+    if (draw) draw->go_back();
+    Made made = {plan_.by, Stack(results.begin(), results.end()), {}, std::move(draw)};
     as_given();
     by_python(op, keys, stack, std::move(made));
   }
@@ -206,7 +212,7 @@ class PlannedKernel final : public c10::OperatorKernel {
     const Stack arguments(given.begin(), given.end());
     const bool left = unknown::is_on() && unknown::leaves(plan_, arguments);
     Capturing capturing = {plan_.by, &op, &arguments, compute_of(op), !left};
-    const bool one_call = !plan_.grows && !plan_.nested_too;
+    const bool one_call = !plan_.grows && !plan_.nested_too && !is_random();
     const auto before = std::exchange(t_capturing, one_call ? &capturing : nullptr);
     const auto restore = c10::make_scope_exit([before] { t_capturing = before; });
     plan_.python.callBoxed(op, keys, stack);
@@ -266,7 +272,9 @@ class PlannedKernel final : public c10::OperatorKernel {
 
   // Whether a stream may compute it (--async): the size of what it makes does not depend on values, and it is one
   // tensor.
-  bool is_for_later() const { return plan_.results.size() == 1 && !plan_.nested_too && !plan_.grows; }
+  bool is_for_later() const { return plan_.results.size() == 1 && !plan_.nested_too && !plan_.grows && !is_random(); }
+
+  bool is_random() const { return plan_.generator != SIZE_MAX; }
 
   // Results whose size only the CPU knew. Where the operator was called, so that blocks are seen to be the program's.
   void allocate(Thread& thread, const Left& left, Stack* stack) {
@@ -282,13 +290,17 @@ class PlannedKernel final : public c10::OperatorKernel {
   }
 
   bool computed(const OperatorHandle& op, Thread& thread, const Stack& arguments, at::ArrayRef<IValue> results,
-                Left* left) {
+                const std::optional<Draw>& draw, Left* left) {
     const OperatorScope scope(thread);
     const Unwatched unwatched;
     try {
       Stack stack;
       stack.reserve(arguments.size() + 1);
       stack = arguments;
+      if (draw) {
+        stack.resize(std::max(stack.size(), plan_.generator + 1));
+        stack[plan_.generator] = IValue(draw->numbers());
+      }
       return compute_or_leave(op, &stack, results, left);
     } catch (const std::exception&) {
       // python/ finds out once more, and what to do about it: another type, or an error that is the program's.
@@ -441,4 +453,14 @@ EXPORTED int devtrace_values_follow() {
 
 EXPORTED void devtrace_values_forget(long number) {
   captured::forget(number);
+}
+
+// python/ goes on from there. `device`: the generator's, -1 where it names none.
+EXPORTED void devtrace_values_mirrored(int device, unsigned long seed, unsigned long offset) {
+  is_mirrored(device, seed, offset);
+}
+
+// ... and from nowhere any more.
+EXPORTED void devtrace_values_forget_mirrored() {
+  forget_mirrored();
 }

@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "simulate/values/torch/alias.h"
+#include "simulate/values/torch/random.h"
+#include "simulate/values/torch/recurrent.h"
 
 namespace devtrace::simulate::values {
 namespace {
@@ -39,6 +41,11 @@ bool halves_to_float(Stack* stack) {
     any = true;
   }
   return any;
+}
+
+Special special_of(const c10::OperatorName& name) {
+  const Special cell = recurrent_cell(name);
+  return cell ? cell : dropout_of(name);
 }
 
 ClearFunction g_clear = nullptr;
@@ -112,7 +119,7 @@ bool clear_memory(void* address, size_t size) {
 }
 
 bool is_computed_here(const OperatorHandle& op, How how) {
-  return how != kGate || attention_of(op) || recurrent_cell(op.operator_name());
+  return how != kGate || attention_of(op) || special_of(op.operator_name());
 }
 
 Plan plan_of(const OperatorHandle& op, How how, bool again, const char* out_overload) {
@@ -128,8 +135,9 @@ Plan plan_of(const OperatorHandle& op, How how, bool again, const char* out_over
   plan.grows = how == kGrows;
   plan.not_masks = how == kNotMasks;
   plan.again = again && !plan.nested_too;
-  plan.cell = recurrent_cell(op.operator_name());
-  if (plan.cell) return plan;
+  plan.special = special_of(op.operator_name());
+  if (dropout_of(op.operator_name())) plan.generator = plan.arguments;
+  if (plan.special) return plan;
   plan.attention = attention_of(op);
   plan.cpu = (plan.attention ? cpu_attention() : op).getComputedKernelForDispatchKey(DispatchKey::CPU);
   plan.is_single =
@@ -141,6 +149,7 @@ Plan plan_of(const OperatorHandle& op, How how, bool again, const char* out_over
   plan.zeroes = op.operator_name().name == "aten::zero_" && !plan.is_out;
   plan.is_pointwise = op.hasTag(at::Tag::pointwise);
   if (const auto at = schema.argumentIndexWithName("pin_memory")) plan.pinned = static_cast<size_t>(*at);
+  if (how == kRandom) plan.generator = static_cast<size_t>(schema.argumentIndexWithName("generator").value());
   const auto out = c10::Dispatcher::singleton().findSchema({op.operator_name().name, out_overload});
   const size_t others = plan.is_out ? plan.arguments - 1 : plan.arguments + 1;
   if (*out_overload && out && out->schema().arguments().size() == others &&
@@ -150,7 +159,7 @@ Plan plan_of(const OperatorHandle& op, How how, bool again, const char* out_over
 }
 
 bool fits(const Plan& plan, at::ArrayRef<IValue> arguments) {
-  if (!plan.cpu && !plan.cell) return false;
+  if (!plan.cpu && !plan.special) return false;
   if (plan.not_masks)
     for (const IValue& each : arguments[1].toListRef())
       if (each.isTensor() && (each.toTensor().scalar_type() == at::kBool || each.toTensor().scalar_type() == at::kByte))
@@ -163,7 +172,7 @@ bool compute(const OperatorHandle& op, const Plan& plan, Stack* stack, at::Array
   for (IValue& each : *stack)
     if (!convert(&each)) return false;
   if (plan.attention) return plan.attention->compute(*plan.cpu, stack, results);
-  if (plan.cell) return plan.cell(*stack, results);
+  if (plan.special) return plan.special(*stack, results);
   if (plan.pinned < stack->size()) (*stack)[plan.pinned] = IValue();
   if (plan.writes) return compute_in_place(op, plan, stack);
   const bool in_float = plan.slow_in_half && halves_to_float(stack);

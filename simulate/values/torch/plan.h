@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "simulate/values/torch/attention.h"
-#include "simulate/values/torch/recurrent.h"
+#include "simulate/values/torch/special.h"
 #include "simulate/values/torch/unknown.h"
 
 namespace devtrace::simulate::values {
@@ -24,6 +24,7 @@ enum How {
   kNestedToo,
   kGrows,     // the size of its result depends on values, which the real kernel does not see
   kNotMasks,  // it is computed if none of its indices is a mask
+  kRandom,    // it is computed with numbers drawn by the CUDA generator's place
 };
 
 struct Plan {
@@ -47,7 +48,8 @@ struct Plan {
   bool grows = false;
   bool not_masks = false;
   std::optional<Attention> attention = {};
-  RecurrentCell cell = nullptr;
+  Special special = nullptr;
+  size_t generator = SIZE_MAX;  // which of the arguments is what it draws from; it may be the one behind the last
   unknown::Access access = {};
 };
 

@@ -183,7 +183,7 @@ bool gru_backward(at::ArrayRef<IValue> arguments, at::ArrayRef<IValue> results) 
 }
 
 // By the type of the argument that the gates are in.
-template <RecurrentCell in_float, RecurrentCell in_double, size_t gates>
+template <Special in_float, Special in_double, size_t gates>
 bool in_type(at::ArrayRef<IValue> arguments, at::ArrayRef<IValue> results) {
   const at::Tensor like = up(arguments[gates]);
   return (like.defined() && like.scalar_type() == at::kDouble ? in_double : in_float)(arguments, results);
@@ -191,7 +191,7 @@ bool in_type(at::ArrayRef<IValue> arguments, at::ArrayRef<IValue> results) {
 
 struct Row {
   std::string_view name;
-  RecurrentCell cell;
+  Special cell;
 };
 constexpr std::array<Row, 4> kCells = {{
     {"aten::_thnn_fused_lstm_cell", in_type<lstm<float>, lstm<double>, 0>},
@@ -202,7 +202,7 @@ constexpr std::array<Row, 4> kCells = {{
 
 }  // namespace
 
-RecurrentCell recurrent_cell(const c10::OperatorName& name) {
+Special recurrent_cell(const c10::OperatorName& name) {
   if (!name.overload_name.empty()) return nullptr;
   for (const Row& row : kCells)
     if (row.name == name.name) return row.cell;

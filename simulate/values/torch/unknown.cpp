@@ -121,7 +121,7 @@ bool compute_one(const Plan& plan, at::ArrayRef<IValue> arguments, const at::Ten
 // Whole numbers, from what memory holds; in the place of what is large stands an element of it.
 bool compute_whole(const c10::OperatorHandle& op, const Plan& plan, at::ArrayRef<IValue> arguments,
                    at::ArrayRef<IValue> results, const std::vector<at::Tensor>& written) {
-  if (!plan.cpu || (plan.grows && !plan.access.picks)) return false;
+  if (!plan.cpu || plan.generator != SIZE_MAX || (plan.grows && !plan.access.picks)) return false;
   try {
     if (std::any_of(written.begin(), written.end(), is_large))
       return written.size() == 1 && compute_one(plan, arguments, written[0]);
@@ -146,7 +146,7 @@ std::vector<at::Tensor> written_by(const Plan& plan, at::ArrayRef<IValue> argume
     if (!known && is_dense(tensor)) all.push_back(tensor);
     return true;
   };
-  for (size_t i = 0; i < arguments.size(); ++i)
+  for (size_t i = 0; i < plan.access.writes.size(); ++i)
     if (plan.access.writes[i]) each_tensor(arguments[i], add);
   for (const IValue& each : results) each_tensor(each, add);
   return all;
@@ -198,7 +198,7 @@ bool leaves(const Plan& plan, at::ArrayRef<IValue> arguments) {
   if (!plan.access.gives_tensors) return false;
   if (plan.grows && !(plan.access.picks && !has_masks(arguments[1]))) return false;
   bool found = false;
-  for (size_t i = 0; i < arguments.size(); ++i) {
+  for (size_t i = 0; i < plan.access.reads.size(); ++i) {
     const bool dense = each_tensor(arguments[i], [&](const at::Tensor& tensor) {
       if (!is_dense(tensor)) return false;
       found |= is_on_device(tensor) && (is_left(tensor) || (plan.access.reads[i] && is_marked(tensor)));
