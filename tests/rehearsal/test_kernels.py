@@ -56,14 +56,17 @@ def test_python_is_behind_them(rehearse):
 DRAWN = """
 import json, sys
 import torch
-from torch.nn.functional import dropout
+from torch.nn.functional import dropout, scaled_dot_product_attention
 
 own = torch.Generator("cuda")
 def draw():
     x = torch.ones(50, device="cuda")
+    query, mask = torch.linspace(-1, 1, 192, device="cuda").view(1, 2, 8, 12).requires_grad_(), torch.eye(8, device="cuda", dtype=torch.bool)
+    attended = [scaled_dot_product_attention(query, query * 2, query, attn_mask=mask, dropout_p=p) for p in (0.5, 0.0)]
+    attended += torch.autograd.grad(attended[0].pow(2).sum(), query) + torch.autograd.grad(attended[1].pow(2).sum(), query)
     return [torch.randn(5, 3, device="cuda"), torch.rand(4, device="cuda", generator=own), torch.randint(0, 1000, (4,), device="cuda"),
             dropout(x), dropout(x.half(), 1.0), torch.bernoulli(x / 2), torch.empty(3, device="cuda", dtype=torch.bfloat16).exponential_(),
-            torch._standard_gamma(x.half()), torch.randn(3, device="cuda")]
+            torch._standard_gamma(x.half()), torch.randn(3, device="cuda"), *attended]
 
 found = []
 for seed in (0, 3):
@@ -79,8 +82,9 @@ passed = []
 def watch(frame, event, argument):
     if event == "call" and "devtrace_values" in frame.f_code.co_filename:
         passed.append(frame.f_code.co_name)
+query = torch.ones(1, 1, 4, 8, device="cuda")
 sys.setprofile(watch)
-torch.randn(5, device="cuda"), dropout(torch.ones(5, device="cuda"))
+torch.randn(5, device="cuda"), dropout(torch.ones(5, device="cuda")), scaled_dot_product_attention(query, query, query, dropout_p=0.5)
 sys.setprofile(None)
 print(json.dumps({"found": found, "passed": len(passed)}))
 """

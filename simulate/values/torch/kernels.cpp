@@ -156,7 +156,8 @@ class PlannedKernel final : public c10::OperatorKernel {
       stack->insert(stack->end(), arguments.begin(), arguments.end());
     };
     std::optional<Draw> draw;
-    if (is_random() && !(draw = Draw::of(arguments, plan_.generator))) return plan_.python.callBoxed(op, keys, stack);
+    if (draws(arguments) && !(draw = Draw::of(arguments, plan_.generator)))
+      return plan_.python.callBoxed(op, keys, stack);
     const Asynchronous* const asynchronous = g_asynchronous();
     RealKernel real(asynchronous, plan_.copies);
     bool again = false;
@@ -212,7 +213,7 @@ class PlannedKernel final : public c10::OperatorKernel {
     const Stack arguments(given.begin(), given.end());
     const bool left = unknown::is_on() && unknown::leaves(plan_, arguments);
     Capturing capturing = {plan_.by, &op, &arguments, compute_of(op), !left};
-    const bool one_call = !plan_.grows && !plan_.nested_too && !is_random();
+    const bool one_call = !plan_.grows && !plan_.nested_too && !draws(arguments);
     const auto before = std::exchange(t_capturing, one_call ? &capturing : nullptr);
     const auto restore = c10::make_scope_exit([before] { t_capturing = before; });
     plan_.python.callBoxed(op, keys, stack);
@@ -272,9 +273,13 @@ class PlannedKernel final : public c10::OperatorKernel {
 
   // Whether a stream may compute it (--async): the size of what it makes does not depend on values, and it is one
   // tensor.
-  bool is_for_later() const { return plan_.results.size() == 1 && !plan_.nested_too && !plan_.grows && !is_random(); }
+  bool is_for_later() const {
+    return plan_.results.size() == 1 && !plan_.nested_too && !plan_.grows && plan_.generator == SIZE_MAX;
+  }
 
-  bool is_random() const { return plan_.generator != SIZE_MAX; }
+  bool draws(at::ArrayRef<IValue> arguments) const {
+    return plan_.generator != SIZE_MAX && (!plan_.attention || plan_.attention->drops(arguments));
+  }
 
   // Results whose size only the CPU knew. Where the operator was called, so that blocks are seen to be the program's.
   void allocate(Thread& thread, const Left& left, Stack* stack) {

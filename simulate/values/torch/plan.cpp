@@ -44,8 +44,9 @@ bool halves_to_float(Stack* stack) {
 }
 
 Special special_of(const c10::OperatorName& name) {
-  const Special cell = recurrent_cell(name);
-  return cell ? cell : dropout_of(name);
+  for (const auto find : {recurrent_cell, dropout_of, attention_backward})
+    if (const Special found = find(name)) return found;
+  return nullptr;
 }
 
 ClearFunction g_clear = nullptr;
@@ -139,6 +140,7 @@ Plan plan_of(const OperatorHandle& op, How how, bool again, const char* out_over
   if (dropout_of(op.operator_name())) plan.generator = plan.arguments;
   if (plan.special) return plan;
   plan.attention = attention_of(op);
+  if (plan.attention) plan.generator = plan.arguments;
   plan.cpu = (plan.attention ? cpu_attention() : op).getComputedKernelForDispatchKey(DispatchKey::CPU);
   plan.is_single =
       plan.results.size() == 1 && !plan.grows && schema.returns()[0].type()->kind() == c10::TypeKind::TensorType;

@@ -14,23 +14,6 @@ namespace {
 
 using c10::IValue;
 
-// In the type in which CUDA's kernels accumulate. What is undefined or None stays so.
-at::Tensor up(const IValue& value) {
-  if (!value.isTensor() || !value.toTensor().defined()) return {};
-  const at::Tensor& tensor = value.toTensor();
-  const bool is_narrow = tensor.scalar_type() == at::kHalf || tensor.scalar_type() == at::kBFloat16;
-  return is_narrow ? tensor.to(at::kFloat) : tensor;
-}
-
-bool keep(const IValue& result, const at::Tensor& value) {
-  if (!result.isTensor()) return result.isNone();
-  if (!result.toTensor().defined() || !value.defined()) return true;
-  const std::optional<at::Tensor> place = place_of(result.toTensor());
-  if (!place || place->sizes() != value.sizes()) return false;
-  put(*place, value);
-  return true;
-}
-
 // A result while it is computed: in its place where that fits, else in a tensor of its own.
 template <class T>
 class Result {
@@ -43,7 +26,7 @@ class Result {
     value_ = in_place_ ? *std::move(place) : at::empty(sizes, at::TensorOptions(kType).device(at::kCPU));
     data = value_.template mutable_data_ptr<T>();
   }
-  bool store() const { return in_place_ || keep(result_, value_); }
+  bool store() const { return in_place_ || keep_special(result_, value_); }
   const at::Tensor& whole() const { return value_; }
   at::Tensor columns(int64_t from, int64_t width) const { return value_.narrow(1, from, width); }
 
@@ -125,7 +108,8 @@ bool lstm_backward(at::ArrayRef<IValue> arguments, at::ArrayRef<IValue> results)
       out[3 * width] = h * t * o * (1 - o);
       of_cx.data[at] = total * f;
     }
-  return of_gates.store() && of_cx.store() && (!arguments[5].toBool() || keep(results[2], of_gates.whole().sum(0)));
+  return of_gates.store() && of_cx.store() &&
+         (!arguments[5].toBool() || keep_special(results[2], of_gates.whole().sum(0)));
 }
 
 // (input_gates, hidden_gates, hx, input_bias, hidden_bias) -> (hy, workspace: r, z, n, hx, hn)
@@ -179,7 +163,8 @@ bool gru_backward(at::ArrayRef<IValue> arguments, at::ArrayRef<IValue> results) 
       of_hx.data[row * width + n] = g * z;
     }
   if (!inputs.store() || !hidden.store() || !of_hx.store()) return false;
-  return !arguments[2].toBool() || (keep(results[3], inputs.whole().sum(0)) && keep(results[4], hidden.whole().sum(0)));
+  return !arguments[2].toBool() ||
+         (keep_special(results[3], inputs.whole().sum(0)) && keep_special(results[4], hidden.whole().sum(0)));
 }
 
 // By the type of the argument that the gates are in.
