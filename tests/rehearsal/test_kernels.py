@@ -25,11 +25,13 @@ def passes(function):
 x = torch.arange(8.0, device="cuda").view(2, 4)
 q = torch.rand(1, 2, 3, 4, device="cuda")
 one = torch.tensor([1], device="cuda")
+sparse = torch.eye(4, device="cuda").to_sparse()
 found = {
     "pointwise": passes(lambda: x * x), "number": passes(lambda: x + 2), "product": passes(lambda: x @ x.T), "list": passes(lambda: torch.cat((x, x))),
     "in place": passes(lambda: x.mul_(1.0)), "copy": passes(lambda: x.clone()), "index": passes(lambda: x.index_select(0, one)),
     "reduction": passes(lambda: x.mean(-1)), "nested": passes(lambda: torch.isin(x, x)),
     "attention": passes(lambda: torch.nn.functional.scaled_dot_product_attention(q, q, q)),
+    "sparse": passes(lambda: torch.sparse.mm(sparse, x.T)),
     "random": passes(lambda: torch.rand(3, device="cuda")),
 }
 print(json.dumps(found))

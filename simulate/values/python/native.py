@@ -38,12 +38,12 @@ def started():
     return _library is not None
 
 
-def before(name, how):
-    """Before the operator's real kernel is taken and replaced; what after() needs."""
+def before(name, key, how):
+    """Before the operator's real kernel for a dispatch key is taken and replaced; what after() needs."""
     if _library is None:
         return None
     qualified, _, overload = name.partition(".")
-    return _library.devtrace_values_before(qualified.encode(), overload.encode(), how)
+    return _library.devtrace_values_before(qualified.encode(), overload.encode(), key == "SparseCUDA", how)
 
 
 def after(begun, out, again):

@@ -161,7 +161,9 @@ def replace(name, key):
     plan = compute.Plan(name, op, key)
     if plan.cpu is None and not plan.special and name.partition("::")[0] not in OWN_NAMESPACES:
         return False
-    begun = native.before(name, plan.native) if key == "CUDA" and name not in exceptions.INSTEAD else None
+    # Of sparse operands those that give a result of its own, and are nothing special.
+    quick = key == "CUDA" or key == "SparseCUDA" and plan.native == native.PLAIN and not plan.writes
+    begun = native.before(name, key, plan.native) if quick and name not in exceptions.INSTEAD else None
     real = real_kernel(name, op, key)
     if name in exceptions.INSTEAD:
         real = exceptions.INSTEAD[name](op, real)

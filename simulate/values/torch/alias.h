@@ -2,9 +2,11 @@
 #pragma once
 
 #include <ATen/EmptyTensor.h>
+#include <ATen/SparseTensorImpl.h>
 #include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
+#include <ATen/ops/_sparse_coo_tensor_with_dims_and_tensors.h>
 #include <c10/core/Storage.h>
 
 #include <cstdint>
@@ -47,6 +49,17 @@ inline std::optional<at::Tensor> alias(const at::Tensor& tensor) {
   return made;
 }
 
+// The same of a sparse tensor in coordinates, over its parts.
+inline std::optional<at::Tensor> sparse_alias(const at::Tensor& tensor) {
+  if (tensor.layout() != c10::kSparse || tensor.key_set().has(c10::DispatchKey::Python)) return std::nullopt;
+  const auto& sparse = *static_cast<const at::SparseTensorImpl*>(tensor.unsafeGetTensorImpl());
+  const std::optional<at::Tensor> indices = values::alias(sparse.indices()), values = values::alias(sparse.values());
+  if (!indices || !values) return std::nullopt;
+  return at::_sparse_coo_tensor_with_dims_and_tensors(
+      sparse.sparse_dim(), sparse.dense_dim(), tensor.sizes(), *indices, *values,
+      at::TensorOptions(tensor.dtype()).layout(c10::kSparse).device(c10::kCPU), sparse.coalesced());
+}
+
 // Where the value of a result belongs.
 inline std::optional<at::Tensor> place_of(const at::Tensor& result) {
   return result.is_cuda() ? values::alias(result) : result;
@@ -58,7 +71,7 @@ inline bool convert(c10::IValue* value) {
     const at::Tensor& tensor = value->toTensor();
     if (!tensor.defined() || tensor.is_cpu()) return true;
     if (!tensor.is_cuda()) return false;
-    std::optional<at::Tensor> made = values::alias(tensor);
+    std::optional<at::Tensor> made = tensor.is_sparse() ? sparse_alias(tensor) : values::alias(tensor);
     if (made) *value = c10::IValue(*std::move(made));
     return made.has_value();
   }
@@ -95,6 +108,6 @@ inline void put(const at::Tensor& place, const at::Tensor& value) {
     place.copy_(value);
 }
 
-inline constexpr c10::DispatchKeySet kCpu(c10::DispatchKey::CPU);
+inline constexpr c10::DispatchKeySet kCpu(c10::DispatchKey::CPU), kSparseCpu(c10::DispatchKey::SparseCPU);
 
 }  // namespace devtrace::simulate::values

@@ -151,7 +151,8 @@ bool Attention::compute(const c10::SafeKernelFunction& cpu, torch::jit::Stack* s
   torch::jit::Stack call = {
       (*stack)[0],    (*stack)[1], (*stack)[2], 0.0, (*stack)[causal], bias ? (*stack)[*bias] : c10::IValue(),
       (*stack)[scale]};
-  const std::optional<at::Tensor> output = alias(results[0].toTensor()), sums = alias(results[1].toTensor());
+  const std::optional<at::Tensor> output = values::alias(results[0].toTensor()),
+                                  sums = values::alias(results[1].toTensor());
   if (!output || !sums) return false;
   if (drops(*stack)) {
     if (!has_seed(results[state])) return false;

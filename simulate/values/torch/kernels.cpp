@@ -289,7 +289,7 @@ class PlannedKernel final : public c10::OperatorKernel {
       at::Tensor made = at::empty_strided(value.sizes(), value.strides(), options);
       const OperatorScope scope(thread);
       const Unwatched unwatched;
-      if (const std::optional<at::Tensor> place = alias(made)) put(*place, value);
+      if (const std::optional<at::Tensor> place = values::alias(made)) put(*place, value);
       result = std::move(made);
     }
   }
@@ -325,13 +325,13 @@ class PlannedKernel final : public c10::OperatorKernel {
 };
 
 template <typename Kernel>
-void put_in_front(const OperatorHandle& op, std::unique_ptr<Kernel> kernel) {
+void put_in_front(const OperatorHandle& op, DispatchKey key, std::unique_ptr<Kernel> kernel) {
   Silent silent;  // overriding kernels is the point
   const c10::WarningUtils::WarningHandlerGuard guard(&silent);
   // Lasts as long as the process.
   new c10::RegistrationHandleRAII(c10::Dispatcher::singleton().registerImpl(
-      op.operator_name(), DispatchKey::CUDA, c10::KernelFunction::makeFromBoxedFunctor(std::move(kernel)), std::nullopt,
-      nullptr, "devtrace"));
+      op.operator_name(), key, c10::KernelFunction::makeFromBoxedFunctor(std::move(kernel)), std::nullopt, nullptr,
+      "devtrace"));
 }
 
 // Operators that a library brings which is opened later. Their kernels come right after them, so nothing is looked at
@@ -354,28 +354,29 @@ std::atomic<bool> Definitions::listens_{false};
 // An operator between devtrace_values_before and devtrace_values_after.
 struct Begun {
   OperatorHandle op;
+  DispatchKey key;
   c10::SafeKernelFunction real;
   How how;
   const c10::OperatorKernel* by = nullptr;
 };
 
-std::unique_ptr<Begun> begin(const char* name, const char* overload, How how) {
+std::unique_ptr<Begun> begin(const char* name, const char* overload, DispatchKey key, How how) {
   const std::optional<OperatorHandle> op = c10::Dispatcher::singleton().findSchema({name, overload});
   if (!op) return nullptr;
-  auto begun = std::make_unique<Begun>(Begun{*op, op->getComputedKernelForDispatchKey(DispatchKey::CUDA), how});
+  auto begun = std::make_unique<Begun>(Begun{*op, key, op->getComputedKernelForDispatchKey(key), how});
   if (is_computed_here(*op, how)) {
     auto real = std::make_unique<Real>(begun->real);
     begun->by = real.get();
-    put_in_front(*op, std::move(real));
+    put_in_front(*op, key, std::move(real));
   }
   return begun;
 }
 
 void finish(const Begun& begun, const char* out_overload, bool again) {
-  Plan plan = plan_of(begun.op, begun.how, again, out_overload);
+  Plan plan = plan_of(begun.op, begun.key, begun.how, again, out_overload);
   plan.real = begun.real;
   plan.by = begun.by;
-  put_in_front(begun.op, std::make_unique<PlannedKernel>(std::move(plan)));
+  put_in_front(begun.op, begun.key, std::make_unique<PlannedKernel>(std::move(plan)));
 }
 
 }  // namespace
@@ -398,10 +399,11 @@ EXPORTED int devtrace_values_start(const char* lines) {
 }
 
 // Each operator: this, then python/ takes the real kernel and registers its own, then devtrace_values_after with what
-// this returned. Null: python/ is alone with it.
-EXPORTED void* devtrace_values_before(const char* name, const char* overload, int how) {
+// this returned. Null: python/ is alone with it. `sparse`: its kernel for sparse operands.
+EXPORTED void* devtrace_values_before(const char* name, const char* overload, int sparse, int how) {
   try {
-    return begin(name, overload, static_cast<How>(how)).release();
+    const DispatchKey key = sparse ? DispatchKey::SparseCUDA : DispatchKey::CUDA;
+    return begin(name, overload, key, static_cast<How>(how)).release();
   } catch (const std::exception&) {
     return nullptr;
   }

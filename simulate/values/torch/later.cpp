@@ -70,22 +70,22 @@ bool keep(IValue* value, bool written, HostTensors host) {
   return !value->isGenerator();
 }
 
-at::Tensor zeros_like(const at::Tensor& tensor) {
+at::Tensor zeros_of(const at::Tensor& tensor) {
   return tensor.defined() ? at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options()).zero_() : tensor;
 }
 
 void fill_with_zeros(IValue* value) {
   if (value->isTensor()) {
     const bool number = value->toTensor().defined() && value->toTensor().unsafeGetTensorImpl()->is_wrapped_number();
-    if (!number) *value = IValue(zeros_like(value->toTensor()));
+    if (!number) *value = IValue(zeros_of(value->toTensor()));
   } else if (value->isTensorList()) {
     c10::List<at::Tensor> list;
-    for (const IValue& each : value->toListRef()) list.push_back(zeros_like(each.toTensor()));
+    for (const IValue& each : value->toListRef()) list.push_back(zeros_of(each.toTensor()));
     *value = IValue(std::move(list));
   } else if (value->isOptionalTensorList()) {
     c10::List<std::optional<at::Tensor>> list;
     for (const IValue& each : value->toListRef())
-      list.push_back(each.isNone() ? std::nullopt : std::optional(zeros_like(each.toTensor())));
+      list.push_back(each.isNone() ? std::nullopt : std::optional(zeros_of(each.toTensor())));
     *value = IValue(std::move(list));
   }
 }

@@ -123,9 +123,10 @@ bool is_computed_here(const OperatorHandle& op, How how) {
   return how != kGate || attention_of(op) || special_of(op.operator_name());
 }
 
-Plan plan_of(const OperatorHandle& op, How how, bool again, const char* out_overload) {
-  Plan plan = {.real = op.getComputedKernelForDispatchKey(DispatchKey::CUDA),
-               .python = op.getComputedKernelForDispatchKey(DispatchKey::CUDA)};
+Plan plan_of(const OperatorHandle& op, DispatchKey key, How how, bool again, const char* out_overload) {
+  Plan plan = {.real = op.getComputedKernelForDispatchKey(key), .python = op.getComputedKernelForDispatchKey(key)};
+  plan.is_sparse = key == DispatchKey::SparseCUDA;
+  const DispatchKey on_cpu = plan.is_sparse ? DispatchKey::SparseCPU : DispatchKey::CPU;
   const c10::FunctionSchema& schema = op.schema();
   plan.arguments = schema.arguments().size();
   plan.access = unknown::access_of(schema);
@@ -141,7 +142,7 @@ Plan plan_of(const OperatorHandle& op, How how, bool again, const char* out_over
   if (plan.special) return plan;
   plan.attention = attention_of(op);
   if (plan.attention) plan.generator = plan.arguments;
-  plan.cpu = (plan.attention ? cpu_attention() : op).getComputedKernelForDispatchKey(DispatchKey::CPU);
+  plan.cpu = (plan.attention ? cpu_attention() : op).getComputedKernelForDispatchKey(on_cpu);
   plan.is_single =
       plan.results.size() == 1 && !plan.grows && schema.returns()[0].type()->kind() == c10::TypeKind::TensorType;
   plan.writes = plan.is_single && plan.results[0];
@@ -154,7 +155,7 @@ Plan plan_of(const OperatorHandle& op, How how, bool again, const char* out_over
   if (how == kRandom) plan.generator = static_cast<size_t>(schema.argumentIndexWithName("generator").value());
   const auto out = c10::Dispatcher::singleton().findSchema({op.operator_name().name, out_overload});
   const size_t others = plan.is_out ? plan.arguments - 1 : plan.arguments + 1;
-  if (*out_overload && out && out->schema().arguments().size() == others &&
+  if (!plan.is_sparse && *out_overload && out && out->schema().arguments().size() == others &&
       out->schema().arguments().back().is_out() != plan.is_out)
     plan.out = out->getComputedKernelForDispatchKey(DispatchKey::CPU);
   return plan;
@@ -170,6 +171,8 @@ bool fits(const Plan& plan, at::ArrayRef<IValue> arguments) {
 }
 
 bool compute(const OperatorHandle& op, const Plan& plan, Stack* stack, at::ArrayRef<IValue> results, Left* left) {
+  if (plan.is_sparse && plan.is_single && results[0].isTensor() && results[0].toTensor().layout() != c10::kStrided)
+    return false;
   const at::AutoDispatchBelowADInplaceOrView no_autograd;
   for (IValue& each : *stack)
     if (!convert(&each)) return false;
@@ -179,7 +182,7 @@ bool compute(const OperatorHandle& op, const Plan& plan, Stack* stack, at::Array
   if (plan.writes) return compute_in_place(op, plan, stack);
   const bool in_float = plan.slow_in_half && halves_to_float(stack);
   if (!plan.is_single || !plan.out || in_float) {
-    plan.cpu->callBoxed(op, kCpu, stack);
+    plan.cpu->callBoxed(op, plan.is_sparse ? kSparseCpu : kCpu, stack);
     return keep_all(plan, results, *stack, left);
   }
   if (!results[0].isTensor() || !results[0].toTensor().defined()) return false;

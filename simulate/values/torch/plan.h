@@ -39,6 +39,7 @@ struct Plan {
   size_t pinned = SIZE_MAX;        // which of the arguments is pin_memory
   bool writes = false;             // the single result is an argument that it wrote to
   bool is_out = false;             // … the last one, out=
+  bool is_sparse = false;          // its kernels for operands that are
   bool is_pointwise = false;
   bool slow_in_half = false;
   bool copies = false;      // copy_
@@ -53,8 +54,9 @@ struct Plan {
   unknown::Access access = {};
 };
 
-// `again`: whether a real kernel that fails may be tried again. `out_overload`: see devtrace_values_after.
-Plan plan_of(const c10::OperatorHandle& op, How how, bool again, const char* out_overload);
+// `key`: CUDA or SparseCUDA. `again`: whether a real kernel that fails may be tried again. `out_overload`: see
+// devtrace_values_after.
+Plan plan_of(const c10::OperatorHandle& op, c10::DispatchKey key, How how, bool again, const char* out_overload);
 
 // What makes device memory zero without the host's, see model/memory/arena.h; null: nobody.
 using ClearFunction = bool (*)(void* address, size_t size);
