@@ -11,7 +11,10 @@ not_computed = wait = None  # set by registration.install; wait: for streams tha
 
 
 # Of one size whatever the values, and cheap enough for a copy of the result to count.
-PRODUCTS = {"aten::mm", "aten::bmm", "aten::addmm", "aten::baddbmm", "aten::cat"}
+INTO_PLACE = {
+    "aten::mm", "aten::bmm", "aten::addmm", "aten::baddbmm", "aten::cat", "aten::_softmax", "aten::_log_softmax", "aten::cumsum",
+    "aten::gather", "aten::sum.dim_IntList", "aten::mean.dim",
+}  # fmt: skip
 
 
 PLAIN = {int, float, bool, type(None), torch.dtype, torch.memory_format, torch.layout, str}
@@ -90,7 +93,7 @@ class Plan:
         self.replaces = [n for n in self.writes if n not in self.outs] if key != "CUDA" else []
         self.simple = self.cpu is not None and not self.special and len(self.written) == 1 and str(schema.returns[0].type) == "Tensor"
         self.is_pointwise = torch.Tag.pointwise in op.tags
-        self.out_name = self.out_overload(op) if self.is_pointwise or name in PRODUCTS else None
+        self.out_name = self.out_overload(op) if self.is_pointwise or name in INTO_PLACE else None
         self.out = getattr(op._overloadpacket, self.out_name)._op if self.out_name else None
         # Only pointwise kernels of the CPU may write into a given place themselves: others forget strides, or make it larger for a while.
         self.functional = None
