@@ -21,7 +21,7 @@ struct Attention {
   // Whether compute() may be asked, judged before the real kernel has run.
   bool fits(at::ArrayRef<c10::IValue> arguments) const;
   bool drops(at::ArrayRef<c10::IValue> arguments) const { return arguments[dropout].toDouble() != 0.0; }
-  // `cpu`: the kernel of cpu_attention(); `stack`: converted arguments, and behind them what dropout draws from;
+  // `cpu`: the kernel of cpu_attention(). `stack`: converted arguments, and behind them what dropout draws from.
   // `results`: the real kernel's, of which the first is the output and the second the logarithms of the sums.
   bool compute(const c10::SafeKernelFunction& cpu, torch::jit::Stack* stack, at::ArrayRef<c10::IValue> results) const;
 };
