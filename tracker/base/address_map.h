@@ -16,8 +16,7 @@
 
 namespace devtrace {
 
-// Value: trivially copyable, all zero bytes when empty, with `uint64_t key() const`, its first 8 bytes, which are not 0
-// for a real one.
+// Value: trivially copyable, with `uint64_t key() const`, its first 8 bytes, which are not 0 for a real one.
 template <class Value>
 class AddressMap {
   static_assert(std::is_trivially_copyable_v<Value> && sizeof(Value) % sizeof(uint64_t) == 0);
@@ -30,21 +29,25 @@ class AddressMap {
     put(value, old);
   }
   // `old` is what it replaces; false: nothing.
-  bool put(const Value& value, Value& old) { return at(value.key()).put(value, old); }
+  [[gnu::always_inline]] bool put(const Value& value, Value& old) {
+    const uint64_t hash = AddressMap::hash(value.key());
+    return at(hash).put(hash, value, old);
+  }
   // False when nothing is there; `out` is then anything.
-  bool get(uint64_t key, Value& out) { return at(key).get(key, out); }
+  bool get(uint64_t key, Value& out) { return at(hash(key)).get(key, out); }
   // Calls `change(Value&)` on a copy of what is there, which then takes its place, with the shard's lock held; `change`
   // leaves the key as it is.
   template <class Change>
   void update(uint64_t key, const Change& change) {
-    at(key).update(key, change);
+    at(hash(key)).update(key, change);
   }
   // Takes away what `agreed(Value&)` says may go; `out` is then what it was.
   template <class Agreed>
-  bool take(uint64_t key, Value& out, const Agreed& agreed) {
-    return at(key).take(key, out, agreed);
+  [[gnu::always_inline]] bool take(uint64_t key, Value& out, const Agreed& agreed) {
+    const uint64_t hash = AddressMap::hash(key);
+    return at(hash).take(hash, key, out, agreed);
   }
-  bool take(uint64_t key, Value& out) {
+  [[gnu::always_inline]] bool take(uint64_t key, Value& out) {
     return take(key, out, [](const Value&) { return true; });
   }
 
@@ -71,8 +74,8 @@ class AddressMap {
   static constexpr unsigned kShardBits = 6;
   static uint64_t hash(uint64_t key) { return key * 0x9E3779B97F4A7C15u; }
   // A table of any size: the hash, as a fraction of 1, times that.
-  static size_t slot_of(uint64_t key, size_t capacity) {
-    return static_cast<size_t>((hash(key) << kShardBits >> 32) * capacity >> 32);
+  static size_t slot_of(uint64_t hash, size_t capacity) {
+    return static_cast<size_t>((hash << kShardBits >> 32) * capacity >> 32);
   }
 
   // One slot, read by some while another writes it: every word of it is atomic. On x86-64 these are plain moves.
@@ -107,7 +110,7 @@ class AddressMap {
     // Who reads without the lock takes `capacity` first: with a table that is larger it stays inside.
     std::atomic<size_t> capacity{0};
     std::atomic<Value*> slots{nullptr};
-    size_t used = 0;
+    ptrdiff_t room = 0;  // values that may still come before it grows; below 0 where it could not
 
     // With the lock held.
     class Change {
@@ -125,17 +128,20 @@ class AddressMap {
       uint32_t before_;
     };
 
-    bool put(const Value& value, Value& old) {
+    // Inline, as `take` is: a hook that puts or takes has one frame for all it does. What is rare is apart.
+    [[gnu::always_inline]] bool put(uint64_t hash, const Value& value, Value& old) {
       DEVTRACE_ASSERT(value.key() != 0);
       const std::lock_guard hold(lock);
       const Change change(*this);
-      if ((used + 1) * 4 > capacity * 3 && !grow()) return false;
-      Value* const slot = &slots[locate(value.key())];
-      const bool replaces = key_of(slot) != 0;
-      if (replaces) load(slot, old);
-      used += !replaces;
-      store(slot, value);
-      return replaces;
+      if (room <= 0 && !grow()) [[unlikely]]
+        return false;
+      const Place place = locate(hash, value.key());
+      if (place.key != 0) [[unlikely]]
+        load(place.slot, old);
+      else
+        --room;
+      store(place.slot, value);
+      return place.key != 0;
     }
 
     bool get(uint64_t key, Value& out) {
@@ -146,11 +152,10 @@ class AddressMap {
         if (changes.load(std::memory_order_relaxed) == before) return found;
       }
       const std::lock_guard hold(lock);
-      if (used == 0) return false;
-      Value* const slot = &slots[locate(key)];
-      if (key_of(slot) == 0) return false;
-      load(slot, out);
-      return true;
+      if (size() == 0) return false;
+      const Place place = locate(hash(key), key);
+      if (place.key != 0) load(place.slot, out);
+      return place.key != 0;
     }
 
     // What it says counts only if nothing changed meanwhile.
@@ -158,7 +163,7 @@ class AddressMap {
       const size_t size = capacity.load(std::memory_order_acquire);
       if (size == 0) return false;
       Value* const table = slots.load(std::memory_order_acquire);
-      size_t index = slot_of(key, size);
+      size_t index = slot_of(hash(key), size);
       // A table that changes may hold no empty slot.
       for (size_t probes = 0; probes < size; ++probes, index = index + 1 == size ? 0 : index + 1) {
         const uint64_t there = key_of(&table[index]);
@@ -173,36 +178,47 @@ class AddressMap {
     template <class Changed>
     void update(uint64_t key, const Changed& changed) {
       const std::lock_guard hold(lock);
-      if (used == 0) return;
-      Value* const slot = &slots[locate(key)];
-      if (key_of(slot) == 0) return;
-      Value value = load(slot);
+      if (size() == 0) return;
+      const Place place = locate(hash(key), key);
+      if (place.key == 0) return;
+      Value value = load(place.slot);
       changed(value);
       DEVTRACE_ASSERT(value.key() == key);
       const Change change(*this);
-      store(slot, value);
+      store(place.slot, value);
     }
 
     template <class Agreed>
-    bool take(uint64_t key, Value& out, const Agreed& agreed) {
+    [[gnu::always_inline]] bool take(uint64_t hash, uint64_t key, Value& out, const Agreed& agreed) {
       const std::lock_guard hold(lock);
-      if (used == 0) return false;
-      size_t hole = locate(key);
-      Value value = load(&slots[hole]);
-      if (value.key() == 0 || !agreed(value)) return false;
-      out = value;
+      if (size() == 0) [[unlikely]]
+        return false;
+      const Place place = locate(hash, key);
+      if (place.key == 0) return false;
+      load(place.slot, out);
+      if (!agreed(out)) return false;
+      ++room;
+      // Nothing to shift: one word tells all. Who is reading the value has it from before, whole.
+      if (key_of(following(place.slot)) == 0)
+        empty(place.slot);
+      else
+        close(place.slot);
+      return true;
+    }
+
+    // The values that follow a slot's move up, where their homes let them.
+    [[gnu::noinline]] void close(Value* hole) {
       const Change change(*this);
-      --used;
-      for (size_t next = following(hole); key_of(&slots[next]) != 0; next = following(next)) {
+      for (Value* next = following(hole); key_of(next) != 0; next = following(next)) {
         // The entry may move into the hole unless its home lies cyclically after it.
-        if (distance(home(key_of(&slots[next])), next) >= distance(hole, next)) {
-          store(&slots[hole], load(&slots[next]));
+        if (distance(home(hash(key_of(next))), next) >= distance(hole, next)) {
+          store(hole, load(next));
           hole = next;
         }
       }
-      store(&slots[hole], Value{});
-      return true;
+      empty(hole);
     }
+    static void empty(Value* slot) { word(slot, 0).store(0, std::memory_order_release); }
 
     template <class Visit>
     void for_each(const Visit& visit) {
@@ -214,42 +230,63 @@ class AddressMap {
     void clear() {
       const std::lock_guard hold(lock);
       const Change change(*this);
-      for (size_t i = 0; i < capacity; ++i) store(&slots[i], Value{});
-      used = 0;
+      for (size_t i = 0; i < capacity; ++i) empty(&slots[i]);
+      room = room_of(size());
     }
 
-    size_t home(uint64_t key) const { return slot_of(key, capacity); }
-    size_t following(size_t index) const { return index + 1 == capacity ? 0 : index + 1; }
-    size_t distance(size_t from, size_t to) const { return to >= from ? to - from : to + capacity - from; }
-
-    size_t locate(uint64_t key) const {
-      DEVTRACE_ASSERT(used < capacity);  // or it would search for ever
-      size_t index = home(key);
-      for (uint64_t there; (there = key_of(&slots[index])) != 0 && there != key;) index = following(index);
-      return index;
+    // Of the table, which whoever holds the lock alone changes.
+    size_t size() const { return capacity.load(std::memory_order_relaxed); }
+    Value* table() const { return slots.load(std::memory_order_relaxed); }
+    Value* home(uint64_t hash) const { return table() + slot_of(hash, size()); }
+    Value* following(Value* slot) const { return slot + 1 == table() + size() ? table() : slot + 1; }
+    size_t distance(const Value* from, const Value* to) const {
+      return static_cast<size_t>(to - from) + (to >= from ? 0 : size());
     }
+
+    // Of a table that there is.
+    struct Place {
+      Value* slot;
+      uint64_t key;  // what is there: that which was looked for, or none
+    };
+    [[gnu::always_inline]] Place locate(uint64_t hash, uint64_t key) const {
+      DEVTRACE_ASSERT(room_of(size()) - room < static_cast<ptrdiff_t>(size()));  // or it would search for ever
+      Value* const first = table();
+      Value* const end = first + size();
+      Value* slot = home(hash);
+      for (uint64_t there; (there = key_of(slot)) != key;) {
+        if (there == 0) return {slot, 0};
+        if (++slot == end) slot = first;
+      }
+      return {slot, key};
+    }
+
+    // How many values a table takes before it grows.
+    static ptrdiff_t room_of(size_t capacity) { return static_cast<ptrdiff_t>(capacity - capacity / 4); }
 
     // Within a Change. By half: a table is at least half full, so a value takes at most twice its size.
-    bool grow() {
-      const size_t smaller = capacity, larger = smaller ? smaller + smaller / 2 : 256;
-      DEVTRACE_ASSERT(larger < (uint64_t{1} << 32) && used <= smaller);
+    [[gnu::noinline]] bool grow() {
+      const size_t smaller = size(), larger = smaller ? smaller + smaller / 2 : 256;
+      const ptrdiff_t used = room_of(smaller) - room;
+      DEVTRACE_ASSERT(larger < (uint64_t{1} << 32) && used <= static_cast<ptrdiff_t>(smaller));
       void* memory =
           ::mmap(nullptr, larger * sizeof(Value), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
       // Out of memory: what is known stays, and new values go unrecorded as long as the map would be too full to probe.
-      if (memory == MAP_FAILED) return used + 1 < smaller;
+      if (memory == MAP_FAILED) return used + 1 < static_cast<ptrdiff_t>(smaller);
       Value* const old = slots;
       slots.store(static_cast<Value*>(memory), std::memory_order_release);
       capacity.store(larger, std::memory_order_release);
+      room = room_of(larger) - used;
       for (size_t i = 0; i < smaller; ++i)
-        if (const Value value = load(&old[i]); value.key() != 0) store(&slots[locate(value.key())], value);
+        if (const Value value = load(&old[i]); value.key() != 0)
+          store(locate(hash(value.key()), value.key()).slot, value);
       // Its addresses stay: somebody may be reading it.
       if (old) ::madvise(old, smaller * sizeof(Value), MADV_DONTNEED);
       return true;
     }
   };
 
-  Shard& at(uint64_t key) {
-    return shards_[hash(key) >> (64 - kShardBits)];
+  Shard& at(uint64_t hash) {
+    return shards_[hash >> (64 - kShardBits)];
   }
 
   Shard shards_[1 << kShardBits];

@@ -26,17 +26,15 @@ class SpinLock {
   }
 
   void lock() noexcept {
-    for (int i = 0; i < kSpins; ++i) {
-      if (try_lock()) return;
-      pause_processor();
-    }
-    while (state_.exchange(kContended, std::memory_order_acquire) != kFree) futex::wait(state_, kContended);
+    if (!try_lock()) [[unlikely]]
+      wait();
   }
 
   void unlock() noexcept {
     const uint32_t before = state_.exchange(kFree, std::memory_order_release);
     DEVTRACE_ASSERT(before != kFree);
-    if (before == kContended) futex::wake(state_, 1);
+    if (before == kContended) [[unlikely]]
+      wake();
   }
 
   // By whomever: for asserts.
@@ -47,6 +45,16 @@ class SpinLock {
   static constexpr uint32_t kHeld = 1;
   static constexpr uint32_t kContended = 2;  // held, and somebody may sleep
   static constexpr int kSpins = 100;
+
+  // Apart: whoever takes a lock that is free keeps its registers.
+  [[gnu::noinline]] void wait() noexcept {
+    for (int i = 0; i < kSpins; ++i) {
+      pause_processor();
+      if (try_lock()) return;
+    }
+    while (state_.exchange(kContended, std::memory_order_acquire) != kFree) futex::wait(state_, kContended);
+  }
+  [[gnu::noinline]] void wake() noexcept { futex::wake(state_, 1); }
 
   std::atomic<uint32_t> state_{kFree};
 };

@@ -20,11 +20,10 @@ template <class Extent>
 class ExtentMap {
  public:
   // `old` is what it replaces; false: nothing.
-  bool put(const Extent& extent, Extent& old) {
+  [[gnu::always_inline]] bool put(const Extent& extent, Extent& old) {
     const bool replaces = extents_.put(extent, old);
-    if (!noting_starts_.load(std::memory_order_relaxed)) return replaces;
-    if (replaces && old.bytes != extent.bytes) forget_start(old);
-    note_start(extent);
+    if (noting_starts_.load(std::memory_order_relaxed)) [[unlikely]]
+      note_put(extent.address, extent.bytes, replaces ? old.bytes : extent.bytes);
     return replaces;
   }
   void put(const Extent& extent) {
@@ -32,9 +31,10 @@ class ExtentMap {
     put(extent, old);
   }
 
-  bool take(uintptr_t address, Extent& out) {
+  [[gnu::always_inline]] bool take(uintptr_t address, Extent& out) {
     if (!extents_.take(address, out)) return false;
-    if (noting_starts_.load(std::memory_order_relaxed)) forget_start(out);
+    if (noting_starts_.load(std::memory_order_relaxed)) [[unlikely]]
+      forget_start(out.address, out.bytes);
     return true;
   }
 
@@ -126,12 +126,18 @@ class ExtentMap {
     const std::lock_guard hold(indexing_);
     if (starts_noted_.load(std::memory_order_relaxed)) return;
     noting_starts_.store(true);
-    extents_.for_each([this](const Extent& extent) { note_start(extent); });
+    extents_.for_each([this](const Extent& extent) { note_start(extent.address, extent.bytes); });
     starts_noted_.store(true, std::memory_order_release);
   }
-  void note_start(const Extent& extent) {
-    const unsigned size_class = class_of(extent.bytes);
-    starts_.put({cell(size_class, extent.address), extent.address});
+  // By numbers: an extent whose address somebody takes is not kept in registers.
+  [[gnu::noinline]] void note_put(uintptr_t address, size_t bytes, size_t bytes_before) {
+    if (bytes_before != bytes) forget_start(address, bytes_before);
+    note_start(address, bytes);
+  }
+
+  void note_start(uintptr_t address, size_t bytes) {
+    const unsigned size_class = class_of(bytes);
+    starts_.put({cell(size_class, address), address});
     const uint64_t bit = uint64_t{1} << size_class;
     if (!(classes_.load(std::memory_order_relaxed) & bit)) classes_.fetch_or(bit, std::memory_order_relaxed);
   }
@@ -168,10 +174,9 @@ class ExtentMap {
   }
   static constexpr uintptr_t kMostCells = 4096;
 
-  void forget_start(const Extent& extent) {
+  [[gnu::noinline]] void forget_start(uintptr_t address, size_t bytes) {
     Start start;
-    starts_.take(cell(class_of(extent.bytes), extent.address), start,
-                 [&](const Start& known) { return known.extent == extent.address; });
+    starts_.take(cell(class_of(bytes), address), start, [&](const Start& known) { return known.extent == address; });
   }
 
   AddressMap<Extent> extents_;

@@ -1,7 +1,9 @@
 #include "tracker/memory/provenance.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <bit>
 
 #include "tracker/base/clock.h"
 #include "tracker/base/process_start.h"
@@ -20,7 +22,7 @@ struct Kept {
   int64_t device : 8;
   uint64_t moved : 1;        // `moves` has its source
   uint64_t copied_into : 1;  // asked and kept for blocks with a native stack only
-  uint64_t use : 3;          // live_memory::Use
+  uint64_t use : 6;          // live_memory::Use; to the word's end, or what is beyond would be read to be kept
   stacks::StackId stack;
   uint32_t thread;
   uint64_t time;
@@ -56,11 +58,11 @@ constinit AddressMap<Ended> ended;
 
 constinit std::atomic<bool> called{false};
 
-void use_begins(Kept& block, Device device) {
-  if (!device.is_cuda() || !stacks::in_module_call(block.stack)) return;
-  block.use = static_cast<uint64_t>(live_memory::Use::activations) & 7;
-  live_memory::begins_as(device, live_memory::Use::activations, block.bytes);
+live_memory::Use use_begins(size_t bytes, Device device, stacks::StackId stack) {
+  if (!device.is_cuda() || !stacks::in_module_call(stack)) return live_memory::Use::other;
+  live_memory::begins_as(device, live_memory::Use::activations, bytes);
   if (!called.load(std::memory_order_relaxed)) called.store(true, std::memory_order_relaxed);
+  return live_memory::Use::activations;
 }
 
 void use_ends(const Kept& block) {
@@ -69,23 +71,34 @@ void use_ends(const Kept& block) {
                               block.bytes);
 }
 
-void existing_is_gone(uintptr_t address) {
+[[gnu::noinline]] void existing_is_gone(uintptr_t address) {
   if (telling_existing.load()) ended.put({address});
   Kept block;
   if (any_existing.load(std::memory_order_relaxed) && existing.take(address, block)) use_ends(block);
 }
 
-[[gnu::always_inline]] inline Kept described(uintptr_t address, size_t bytes, Device device) {
+// Whose it is; `use` is asked when that is known.
+template <class Use>
+[[gnu::always_inline]] inline Kept described(uintptr_t address, size_t bytes, Device device, const Use& use) {
   const stacks::StackId stack = stacks::capture();
   const uint64_t time = now_in_order(stacks::is_native(stack));
-  return {address, std::min<uint64_t>(bytes, kMostBytes), device.index, 0, 0, 0, stack, thread_state::id(), time};
+  bytes = std::min<uint64_t>(bytes, kMostBytes);
+  // By words, which stay in registers: fields smaller than one go through memory.
+  const uint64_t about = bytes | uint64_t{static_cast<uint8_t>(device.index)} << 48 | uint64_t{use(bytes, stack)} << 58;
+  const uint64_t who = stack | uint64_t{thread_state::id()} << 32;
+  return std::bit_cast<Kept>(std::array{uint64_t{address}, about, who, time});
+}
+
+[[gnu::noinline]] void forget_move(uintptr_t address) {
+  Move move;
+  moves.take(address, move);
 }
 
 // A block that is gone.
-void forget(const Kept& block) {
+[[gnu::always_inline]] inline void forget(const Kept& block) {
   use_ends(block);
-  Move move;
-  if (block.moved) moves.take(block.address, move);
+  if (block.moved) [[unlikely]]
+    forget_move(block.address);
 }
 
 // Whether the statement that allocated the block copies into it now. A native stack costs more than a look-up, and the
@@ -128,8 +141,9 @@ bool module_was_called() {
 
 stacks::StackId given(uintptr_t address, size_t bytes, Device device) {
   if (any_existing.load(std::memory_order_relaxed)) existing_is_gone(address);
-  Kept block = described(address, bytes, device);
-  use_begins(block, device);
+  const Kept block = described(address, bytes, device, [&](size_t kept, stacks::StackId stack) {
+    return static_cast<uint8_t>(use_begins(kept, device, stack));
+  });
   Kept old;
   if (blocks.put(block, old)) forget(old);
   return block.stack;
@@ -141,7 +155,7 @@ void taken(uintptr_t address) {
 }
 
 void allocated(uintptr_t address, size_t bytes, Device device) {
-  allocations.put(described(address, bytes, device));
+  allocations.put(described(address, bytes, device, [](size_t, stacks::StackId) { return uint8_t{0}; }));
 }
 void freed(uintptr_t address) {
   Kept block;
