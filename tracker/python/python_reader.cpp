@@ -34,7 +34,7 @@ enum class Stage {
   refused,    // for ever
 };
 
-constinit std::atomic<const PythonReader*> published{nullptr};  // set once trusted, so that later calls only load it
+using detail::published;
 constinit std::atomic<Stage> stage{Stage::untried};
 constinit std::atomic<int64_t> next_look{0};  // CLOCK_MONOTONIC_COARSE, nanoseconds
 constinit SpinLock lock;                      // what is below
@@ -253,7 +253,11 @@ void look_for_python() {
   stage.store(Stage::candidate, std::memory_order_release);
 }
 
-[[gnu::noinline]] const PythonReader* find_and_try() {
+}  // namespace
+
+constinit std::atomic<const PythonReader*> detail::published{nullptr};
+
+const PythonReader* detail::find_and_try() {
   const Stage before = stage.load(std::memory_order_acquire);
   if (before == Stage::refused) return nullptr;
   if (before == Stage::no_python && now() < next_look.load(std::memory_order_relaxed)) return nullptr;
@@ -287,15 +291,8 @@ void look_for_python() {
   return &reader;
 }
 
-}  // namespace
-
 void observe_code_deaths(void (*died)(uintptr_t code)) {
   observer = died;
-}
-
-const PythonReader* python_reader() {
-  if (const PythonReader* known = published.load(std::memory_order_acquire)) return known;
-  return find_and_try();
 }
 
 std::string python_status() {

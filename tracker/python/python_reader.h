@@ -1,6 +1,7 @@
 // The CPython of this process as a thing to read frames of: found, recognised, and tried before it is trusted.
 #pragma once
 
+#include <atomic>
 #include <string>
 
 #include "common/python_api.h"
@@ -16,7 +17,14 @@ struct PythonReader {
 
 // The reader if Python's frames can be read on this thread now, else nullptr. Cheap when the answer is settled either
 // way.
-const PythonReader* python_reader();
+namespace detail {
+extern std::atomic<const PythonReader*> published;  // once it is trusted
+const PythonReader* find_and_try();
+}  // namespace detail
+inline const PythonReader* python_reader() {
+  const PythonReader* const known = detail::published.load(std::memory_order_acquire);
+  return known ? known : detail::find_and_try();
+}
 
 // As stacks.h says.
 std::string python_status();

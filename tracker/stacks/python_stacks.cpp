@@ -172,9 +172,7 @@ uint32_t frame_id(const Layout& layout, const RawFrame& raw) {
   return id != 0 ? id : add_stack(reader, thread);
 }
 
-}  // namespace
-
-StackId capture_python() {
+[[gnu::always_inline]] inline StackId captured_python() {
   const PythonReader* reader = python_reader();
   // While Python ends it frees the thread states of daemon threads that still run: those must not be looked at.
   if (reader == nullptr || reader->api.Py_IsFinalizing()) return 0;
@@ -188,8 +186,14 @@ StackId capture_python() {
   return same != 0 ? same : capture_another(*reader, thread, top, deaths, memory.stack());
 }
 
+}  // namespace
+
+StackId capture_python() {
+  return captured_python();
+}
+
 StackId capture() {
-  const StackId python = capture_python();
+  const StackId python = captured_python();
   return python != 0 ? python : capture_native_stack();
 }
 
