@@ -67,17 +67,26 @@ bool counts_as_own(std::string_view path) {
   return false;
 }
 
+Frame outermost_own(const void* innermost) {
+  const auto* frame = static_cast<const uintptr_t*>(innermost);
+  Frame own;
+  for (size_t i = 0; i < kMostFrames; ++i) {
+    const uintptr_t return_address = frame[1];
+    if (!is_own(return_address)) return own;
+    const uintptr_t outer = frame[0], here = reinterpret_cast<uintptr_t>(frame);
+    if (outer <= here || outer - here > kMostBytes) break;
+    own = {return_address, outer, here + 2 * sizeof(uintptr_t)};
+    frame = reinterpret_cast<const uintptr_t*>(outer);
+  }
+  return {};
+}
+
 [[gnu::noinline]] uintptr_t address() {
   if (also_own.load(std::memory_order_relaxed)) return caller_of_others();
   const auto* frame = static_cast<const uintptr_t*>(__builtin_frame_address(0));
-  for (size_t i = 0; i < kMostFrames; ++i) {
-    const uintptr_t return_address = frame[1];
-    if (!is_own(return_address)) return return_address - 1;
-    const uintptr_t outer = frame[0], here = reinterpret_cast<uintptr_t>(frame);
-    if (outer <= here || outer - here > kMostBytes) return 0;
-    frame = reinterpret_cast<const uintptr_t*>(outer);
-  }
-  return 0;
+  if (!is_own(frame[1])) return frame[1] - 1;
+  const Frame own = outermost_own(frame);
+  return own.address == 0 ? 0 : reinterpret_cast<const uintptr_t*>(own.frame)[1] - 1;
 }
 
 }  // namespace devtrace::stacks::caller

@@ -11,6 +11,13 @@ namespace devtrace::stacks::caller {
 // (-fno-omit-frame-pointer in the Makefile).
 uintptr_t address();
 
+// Hot: the outermost of this library's frames that called the function of its own whose frame `frame` is. Where it goes
+// on, with its frame pointer and its stack pointer. All 0 when it cannot be told.
+struct Frame {
+  uintptr_t address = 0, frame = 0, stack = 0;
+};
+Frame outermost_own(const void* frame);
+
 // Whether this library is linked into the program itself: its tests and benchmarks.
 bool is_the_program();
 

@@ -13,6 +13,7 @@
 #include <cerrno>
 
 #include "tracker/base/processor.h"
+#include "tracker/stacks/native/caller.h"
 #include "tracker/stacks/native/debug_lines.h"
 #include "tracker/stacks/native/unwinder_memory.h"
 #include "tracker/stacks/stacks.h"
@@ -33,10 +34,33 @@ constinit pid_t forking_process = 0;
 }
 
 #ifdef __x86_64__
+// libunwind's own quick way, outwards from a frame whose own address it leaves out. Below 0: it cannot go all of it.
+extern "C" int _ULx86_64_tdep_trace(unw_cursor_t*, void** addresses, int* count);
+
 size_t return_addresses(void** all, size_t wanted) {
   return static_cast<size_t>(std::max(0, unw_backtrace(all, static_cast<int>(wanted))));
 }
+
+// From the outermost frame of this library's on, whose address is the first. Those inside it keep their frame pointers,
+// and take two loads each. 0: it has to be found out frame by frame.
+[[gnu::noinline]] size_t addresses_from_hook(void** all, size_t wanted) {
+  if (caller::is_the_program()) return 0;  // nothing tells the program's frames from ours
+  const caller::Frame hook = caller::outermost_own(__builtin_frame_address(0));
+  if (hook.address == 0) return 0;
+  unw_context_t context;
+  context.uc_mcontext.gregs[REG_RIP] = static_cast<greg_t>(hook.address);
+  context.uc_mcontext.gregs[REG_RSP] = static_cast<greg_t>(hook.stack);
+  context.uc_mcontext.gregs[REG_RBP] = static_cast<greg_t>(hook.frame);
+  unw_cursor_t cursor;
+  int count = static_cast<int>(wanted) - 1;
+  all[0] = reinterpret_cast<void*>(hook.address);
+  if (unw_init_local(&cursor, &context) < 0 || _ULx86_64_tdep_trace(&cursor, all + 1, &count) < 0) return 0;
+  return static_cast<size_t>(count) + 1;
+}
 #else
+size_t addresses_from_hook(void**, size_t) {
+  return 0;  // its frames take two loads each as well
+}
 // What signs return addresses (pointer authentication) has written into their upper bits.
 void* without_signature(uintptr_t address) {
   register uintptr_t x30 __asm__("x30") = address;
@@ -64,6 +88,15 @@ void* without_signature(uintptr_t address) {
 #endif
 
 }  // namespace
+
+size_t capture_native_from_hook(void** addresses, size_t capacity) {
+  const int saved = errno;
+  inside.fetch_add(1);
+  const size_t count = forking.load() ? 0 : addresses_from_hook(addresses, capacity);
+  inside.fetch_sub(1);
+  errno = saved;
+  return count;
+}
 
 size_t capture_native(void** addresses, size_t capacity, size_t skip) {
   constexpr size_t kLargest = 256;

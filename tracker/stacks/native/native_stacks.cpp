@@ -127,7 +127,8 @@ StackId native_call_site_of(StackId id) {
 StackId capture_native_stack() {
   if (!wanted()) return 0;
   void* addresses[kMostFrames];
-  const size_t count = capture_native(addresses, kMostFrames, 1);
+  size_t count = capture_native_from_hook(addresses, kMostFrames);
+  if (count == 0) count = capture_native(addresses, kMostFrames, 1);
   size_t first = 0;
   while (first < count && caller::is_own(reinterpret_cast<uintptr_t>(addresses[first]))) ++first;
   if (first > 0) --first;                   // the function that stands in CUDA's or PyTorch's place
