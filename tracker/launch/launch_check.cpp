@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "tracker/base/thread_state.h"
@@ -152,11 +153,13 @@ struct Owners {
   return true;
 }
 
-// The same of all its words. Apart: what calls nothing has no frame.
-[[gnu::noinline]] bool all_pass(const KernelWords& words, const void* const* parameters, Table::Devices here) {
+// The same of its addresses from `from` on, and of its runs. Apart: what calls nothing has no frame.
+[[gnu::noinline]] bool rest_passes(const KernelWords& words, const AddressWord* from, const void* const* parameters,
+                                   Table::Devices here) {
   Owners owners;
-  owners.add(words, parameters);
-  return (owners.devices & here) && !owners.host && runs_pass(words, parameters, here);
+  for (const AddressWord& place : std::span(from, words.addresses.data() + words.addresses.size()))
+    owners.add_address(static_cast<const char*>(parameters[place.parameter]) + place.in_parameter);
+  return (owners.devices & here) && !owners.host && (words.other_runs.empty() || runs_pass(words, parameters, here));
 }
 
 // Hot. Whether something about a launch on `here` may be amiss.
@@ -328,7 +331,8 @@ bool passes(const void* function, const void* const* parameters) {
     const Table::Devices owners = table.of(word);
     if (owners == alone) [[likely]]
       continue;
-    if (owners == Table::kAll && memory::host_memory::in_range(word)) return all_pass(words, parameters, alone);
+    if (owners == Table::kAll && memory::host_memory::in_range(word))
+      return rest_passes(words, &place, parameters, alone);
     if (!(owners & alone)) return false;
   }
   return words.other_runs.empty() || runs_pass(words, parameters, alone);

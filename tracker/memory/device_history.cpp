@@ -105,7 +105,7 @@ void chosen(int device) {
   size_t count = choices.size();
   if (count > 0) {
     const Choice last = choices.kept[count - 1].get();
-    if (stacks::call_site_of(last.stack) == stacks::call_site_of(stack)) {
+    if (last.stack == stack || stacks::call_site_of(last.stack) == stacks::call_site_of(stack)) {
       const int before = count > 1 ? choices.kept[count - 2].get().device : choices.default_device.load();
       if (before == device) return choices.count.store(count - 1, std::memory_order_relaxed);
       if (last.device == device) return;

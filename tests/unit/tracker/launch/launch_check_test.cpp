@@ -127,6 +127,14 @@ TEST_F(Launches, MostPassInFewWords) {
   EXPECT_FALSE(passes());
   words[3] = memory_of(0);
   EXPECT_TRUE(passes());
+  words[0] = uintptr_t{1} << 33;  // found to be a number
+  EXPECT_EQ(launch(false), 0u);
+  EXPECT_TRUE(passes());
+  for (const size_t behind : {1, 3, 5}) {
+    words[behind] = memory_of(1);
+    EXPECT_FALSE(passes()) << "word " << behind;
+    words[behind] = memory_of(0);
+  }
   thread_state::set_device(1);
   EXPECT_FALSE(passes());
   thread_state::set_device(-1);
@@ -137,15 +145,14 @@ TEST_F(Launches, MostPassInFewWords) {
 }
 
 TEST_F(Launches, EveryWordIsLookedAt) {
-  for (const bool as_block : {false, true}) {
-    for (size_t place = 0; place < 6; ++place) {
-      for (int device = 0; device < kDevices; ++device) {
-        std::fill(std::begin(words), std::end(words), memory_of(0) + 64);
-        words[place] = memory_of(device) + 3 * kChunk + 8;
-        EXPECT_EQ(launch(as_block), device == 0 ? 0u : 1u) << "word " << place << " of device " << device;
-      }
-    }
-  }
+  for (const uintptr_t others : {memory_of(0) + 64, uintptr_t{0x3f800000'3f800000}})
+    for (const bool as_block : {false, true})
+      for (size_t place = 0; place < 6; ++place)
+        for (int device = 0; device < kDevices; ++device) {
+          std::fill(std::begin(words), std::end(words), others);
+          words[place] = memory_of(device) + 3 * kChunk + 8;
+          EXPECT_EQ(launch(as_block), device == 0 ? 0u : 1u) << "word " << place << " of device " << device;
+        }
 }
 
 TEST_F(Launches, WordsThatAreNoAddressesOfDeviceMemoryAreNothing) {
