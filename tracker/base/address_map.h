@@ -151,6 +151,10 @@ class AddressMap {
         // The loads were acquires: none of them comes after this one.
         if (changes.load(std::memory_order_relaxed) == before) return found;
       }
+      return get_locked(key, out);
+    }
+
+    [[gnu::noinline]] bool get_locked(uint64_t key, Value& out) {
       const std::lock_guard hold(lock);
       if (size() == 0) return false;
       const Place place = locate(hash(key), key);

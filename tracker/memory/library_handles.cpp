@@ -32,8 +32,8 @@ void gone(events::LibraryHandle handle) {
 }
 
 std::optional<Handle> known_handle(events::LibraryHandle handle) {
-  Handle found;
-  if (handle == 0 || !handles.get(handle, found)) return std::nullopt;
+  std::optional<Handle> found(std::in_place);  // where the caller wants it: it is not copied
+  if (handle == 0 || !handles.get(handle, *found)) found.reset();
   return found;
 }
 
