@@ -87,23 +87,17 @@ class Table {
       // One question for four: nearly all that kernels are given are addresses and small numbers.
       const uint64_t any = a | b | c | d;
       if (any >> kChunkBits == 0) continue;
-      // Two numbers of 32 bits each are mostly no address at all.
-      if (can_be_address(a)) all &= table.in(a >> kChunkBits);
-      if (can_be_address(b)) all &= table.in(b >> kChunkBits);
-      if (can_be_address(c)) all &= table.in(c >> kChunkBits);
-      if (can_be_address(d)) all &= table.in(d >> kChunkBits);
+      if (any >> kAddressBits)
+        all &= (table.of(a) & table.of(b)) & (table.of(c) & table.of(d));
+      else
+        all &= (table.in(a >> kChunkBits) & table.in(b >> kChunkBits)) &
+               (table.in(c >> kChunkBits) & table.in(d >> kChunkBits));
     }
     for (; i < count; ++i) all &= table.of(word(i));
     return all;
   }
 
  private:
-  // What cannot be is in no chunk, or in the one that is nobody's.
-  static bool can_be_address(uint64_t word) {
-    constexpr uint64_t kFirst = uint64_t{1} << kChunkBits;
-    return word - kFirst < (uint64_t{1} << kAddressBits) - kFirst;
-  }
-
   Devices in(size_t chunk) const { return chunks_[chunk].load(std::memory_order_relaxed); }
 
   const std::atomic<Devices>* chunks_;
