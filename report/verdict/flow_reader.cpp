@@ -94,11 +94,11 @@ bool FlowReader::next_is_word(std::string_view word) {
 
 // Of values that one operation is given: where its result lies.
 FlowValue FlowReader::meet(const std::vector<const FlowValue*>& values) {
-  const FlowValue *odd = nullptr, *there = nullptr;
+  const FlowValue *mismatched = nullptr, *there = nullptr;
   std::string other;
   for (const FlowValue* each : values) {
     if (each->device == known_.from)
-      odd = each;
+      mismatched = each;
     else if (each->device == known_.to && (!there || there->base.empty()))
       there = each;
     else if (!each->device.empty() && each->device != known_.to)
@@ -106,13 +106,13 @@ FlowValue FlowReader::meet(const std::vector<const FlowValue*>& values) {
   }
   FlowValue result;
   if (!other.empty()) {
-    if (!odd && !there) result.device = other;
+    if (!mismatched && !there) result.device = other;
     return result;
   }
-  if (!odd && !there) return result;
+  if (!mismatched && !there) return result;
   result.device = there ? known_.to : known_.from;
-  result.base = there ? there->base : odd->base;
-  if (!odd || !there) return result;
+  result.base = there ? there->base : mismatched->base;
+  if (!mismatched || !there) return result;
   const std::string device = there->base.empty() ? known_.words : there->base + ".device";
   if (device.empty()) throw NotFollowed();
   for (const FlowValue* each : values)

@@ -1,5 +1,5 @@
-// What PyTorch would refuse next, once a fix has brought its operand to where the other one lies: the lines below that
-// compute with what has come along and with what has not.
+// What PyTorch would refuse next, once a fix has brought its operand to where the other one lies. These are lines below
+// that compute with what has come along and with what has not.
 #include <algorithm>
 #include <map>
 

@@ -260,7 +260,7 @@ std::optional<Cause> registered_after_the_move(const Evidence& evidence, const O
                std::move(fix)};
 }
 
-// All of the model's state is on the CPU, and yet one of its layers has computed on a GPU: something brings a layer's
+// All of the model's state is on the CPU, and yet one of its layers has computed on a GPU. Something brings a layer's
 // state there while that runs, and knows of nothing that is used without a call.
 std::optional<Cause> fetched_for_its_layers(const Evidence& evidence, const Operand& it, const Operand& state) {
   const auto of_weights = [](const Frame& frame) {

@@ -1,6 +1,6 @@
 # === what_an_eye_saw_at_each_level
 # thread: https://github.com/vllm-project/vllm/pull/40336
-# about: what an encoder sees at several levels is kept in rows that are made once, for as many tokens as there may be, and added by the first layers of a language model
+# about: what an encoder sees at several levels is kept in rows that are made once, for as many tokens as there may be. The first layers of a language model add them
 # operation: add on cuda:0, cpu
 # operands: other|.*deepstack.*|.*level.*
 # category: state-not-registered|created-without-device|cached-state

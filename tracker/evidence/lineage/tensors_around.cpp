@@ -51,7 +51,7 @@ finding::List<finding::FrameExpression> tensors_around(const python::Api& api, c
     if (frames[frame].around.text.empty()) continue;
     const std::string text = unified(frames[frame].around.text);
     const size_t before = found.size();
-    const auto tell = [&](std::string expression, std::string device) {
+    const auto note = [&](std::string expression, std::string device) {
       finding::FrameExpression& told = found.emplace_back();
       told.frame = frame;
       told.expression = std::move(expression);
@@ -61,12 +61,12 @@ finding::List<finding::FrameExpression> tensors_around(const python::Api& api, c
       if (found.size() - before == kMostInFrame || !names(text, reached.name)) return;
       if (torch.is_module(reached.object) && names(text, reached.name + "(")) {
         const auto& devices = holders.devices_of(reached.object);
-        if (devices.size() == 1 && hook_of(api, reached.object).empty()) tell(reached.name + "()", devices[0]);
+        if (devices.size() == 1 && hook_of(api, reached.object).empty()) note(reached.name + "()", devices[0]);
       }
       if (!torch.is_tensor(reached.object) || torch.is_opaque(reached.object)) return;
       const TensorFacts facts = torch.facts(reached.object);
       if (facts.device.empty() || facts.device == "meta" || (facts.device == "cpu" && facts.shape.empty())) return;
-      tell(reached.name, facts.device);
+      note(reached.name, facts.device);
     };
     scope.for_each_local(frame, [&](const std::string& variable, PyObject* value) {
       if (!names(text, variable)) return;

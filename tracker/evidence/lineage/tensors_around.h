@@ -9,8 +9,8 @@ namespace devtrace::evidence {
 
 // Variables, their elements and the attributes of modules, of each frame whose text around is known; at most 32 a
 // frame. A module that the text calls as `net()`, if its state lies on one device and no hook of accelerate's brings it
-// what it is given. Without tensors on "meta", and without those of no dimensions on the CPU, which may meet any device.
-// Under the GIL.
+// what it is given. Without tensors on "meta", and without those of no dimensions on the CPU: these may meet any
+// device. Under the GIL.
 finding::List<finding::FrameExpression> tensors_around(const python::Api& api, const Torch& torch,
                                                        const std::vector<Frame>& frames, const Scope& scope,
                                                        ObjectWalk& walk, Holders& holders);
