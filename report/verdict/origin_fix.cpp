@@ -69,11 +69,15 @@ bool given_by_a_layer(const Operand& it) {
          !in_a_constructor(made);
 }
 
+// A function that was told no device has chosen one.
+bool was_given_a_default(const Operand& it) {
+  return std::any_of(it.lineage.begin(), it.lineage.end(), [](const Step& each) { return each.what == "defaulted"; });
+}
+
 // Left where the default is, or brought to the device that was current: by no choice of anybody's.
 bool undecided(const Evidence& evidence, const Operand& it) {
   const Event* placed = it.placed();
-  if (std::any_of(it.lineage.begin(), it.lineage.end(), [](const Step& each) { return each.what == "defaulted"; }))
-    return true;
+  if (was_given_a_default(it)) return true;
   if (placed_when_constructed(it)) return false;
   if (current_by_name(it) || given_the_current_device(it)) return true;
   // What a module computed lies where its state does.
@@ -169,17 +173,21 @@ std::optional<Fix> fix_of_each_source(const Evidence& evidence, const Operand& o
 
 std::optional<Fix> fix_at_origin(const Evidence& evidence) {
   if (evidence.kind != "refused-op") return std::nullopt;
-  for (const Operand& operand : evidence.operands) {
-    for (const Operand& other : evidence.operands) {
-      if (operand.device == other.device || operand.device.empty() || other.on_cpu() || operand.generator ||
-          !operand.moved_away.device.empty())
-        continue;
-      const auto enough = [&](const Frame& line) { return all_passed(evidence, operand, line); };
-      Operands sources;
-      add_sources(operand, sources);
-      for (const Operand* it : sources)
-        if (auto found = fix_on_the_way(evidence, *it, other.device, enough)) return std::move(found->fix);
-      if (auto fix = fix_of_each_source(evidence, operand, other.device)) return fix;
+  // What nobody has said a device for may as well go to the CPU, if all else is there.
+  for (const bool by_default : {true, false}) {
+    for (const Operand& operand : evidence.operands) {
+      for (const Operand& other : evidence.operands) {
+        const bool wanted = by_default ? was_given_a_default(operand) : !other.on_cpu();
+        if (operand.device == other.device || operand.device.empty() || !wanted || operand.generator ||
+            !operand.moved_away.device.empty())
+          continue;
+        const auto enough = [&](const Frame& line) { return all_passed(evidence, operand, line); };
+        Operands sources;
+        add_sources(operand, sources);
+        for (const Operand* it : sources)
+          if (auto found = fix_on_the_way(evidence, *it, other.device, enough)) return std::move(found->fix);
+        if (auto fix = fix_of_each_source(evidence, operand, other.device)) return fix;
+      }
     }
   }
   return std::nullopt;

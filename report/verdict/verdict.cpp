@@ -281,6 +281,17 @@ void name_the_maker(const Evidence& evidence, Cause& cause) {
   cause.because += fmt::format(" It began at {}, which says no device.", at(made));
 }
 
+// … or the device that a call of the program's has left to the function that it calls.
+void name_the_default(const Evidence& evidence, Cause& cause) {
+  const bool plain = cause.category == "input-not-moved" || cause.category == "unknown";
+  if (!plain || cause.confidence != Confidence::low || !cause.fix || cause.fix->repairs != Repairs::cause) return;
+  const auto [it, step] = passed_there(evidence.operands, *cause.fix, "defaulted");
+  if (!step) return;
+  cause.category = "default-or-current-device";
+  cause.because = fmt::format("{} lies where {} puts it that is told no {}: {} gives it none.", with_place(*it),
+                              step->call, step->parameter, at(&step->line));
+}
+
 // Is it a help that the line runs? A replica's line is every replica's; and what was left on the CPU would take the
 // work there.
 bool may_meet_anywhere(const Evidence& evidence, const Cause& cause) {
@@ -332,6 +343,7 @@ finding::Cause cause_of(const Finding& finding) noexcept try {
   if (!tensors) cause.fix.reset();
   name_the_maker(evidence, cause);
   name_the_constructor(evidence, cause);
+  name_the_default(evidence, cause);
   if (cause.fix) add_siblings(evidence, *cause.fix);
   if (cause.fix) add_lines_near(evidence, *cause.fix);
   if (cause.fix) add_refused_next(evidence, *cause.fix);

@@ -296,3 +296,29 @@ class Striped(nn.Module):
             x = block(x.to(self.device_of[index]))
         return x
 Striped().to("cuda:1")(torch.ones(1, 3, device="cuda:1"))
+
+# === an adapter that goes to the GPU by default
+# category: default-or-current-device
+# confidence: low
+# repairs: cause
+# says: gives it none
+# fix: attached.load(torch_device=next(attached.parameters()).device)
+def infer_device():
+    return "cuda:0"
+class Attached(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.base, self.extra = nn.Linear(3, 3), nn.ParameterDict()
+    def load(self, torch_device=None):
+        if torch_device is None:
+            torch_device = infer_device()
+        weights = torch.ones(3, 3).to(torch_device)
+        self.extra["own"] = nn.Parameter(weights)
+    def forward(self, x):
+        return self.base(x) + x @ self.extra["own"].T
+def read():
+    return [float(number) for number in range(3)]
+attached = Attached()
+attached.load()
+rows = torch.tensor([read(), read()])
+attached(rows)
