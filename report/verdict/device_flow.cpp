@@ -7,6 +7,7 @@
 #include "common/python_scan.h"
 #include "common/text.h"
 #include "report/verdict/device_edits.h"
+#include "report/verdict/earlier_line.h"
 #include "report/verdict/source_line.h"
 #include "report/verdict/statement_scan.h"
 
@@ -57,6 +58,8 @@ void DeviceFlow::assign(std::string_view targets, const FlowValue& value) {
   const std::string name = with_one_quote(each[0]);
   if (!is_reference(name)) return;
   forget(name);
+  // The words mean what the variable has: another device now, as far as is known.
+  if (variable_of(words) == name && value.device != to) words.clear();
   if (!value.device.empty()) names[name] = value.device;
   if (!value.said.empty()) devices[name] = value.said;
 }

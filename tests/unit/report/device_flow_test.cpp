@@ -89,6 +89,14 @@ TEST(DeviceFlow, KnowsWhereResultsLie) {
   EXPECT_EQ(place({"y = g + c"}), "cuda:0") << "as it is brought there";
 }
 
+TEST(DeviceFlow, ItsWordsLastAsLongAsTheirVariable) {
+  DeviceFlow it = flow();
+  it.run("model = other()");
+  EXPECT_EQ(it.run("return torch.cat([f(g), c])"), std::nullopt);
+  DeviceFlow kept = flow();
+  EXPECT_EQ(kept.run("return torch.cat([f(g), c])"), "return torch.cat([f(g), c.to(model.device)])");
+}
+
 TEST(DeviceFlow, TakesWhatAFunctionReturned) {
   DeviceFlow inner = flow();
   inner.run("return c, g + c");
