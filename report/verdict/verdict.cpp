@@ -79,7 +79,8 @@ constexpr std::optional<Cause> (*kByKind[])(const Evidence&) = {
     rules::made_without_elements,  // a placeholder that something is put behind
     rules::loaded,                 // where a file says, or map_location
     rules::given_by_a_call_in_the_line,
-    rules::never_moved,  // from the CPU, by nobody who was seen
+    rules::beside_what_is_kept,  // on the CPU, as an attribute is, and nothing else there
+    rules::never_moved,          // from the CPU, by nobody who was seen
 };
 
 constexpr std::string_view word(Confidence confidence) {

@@ -147,6 +147,33 @@ std::optional<Cause> taken_to_be_kept(const Evidence& evidence) {
   return std::nullopt;
 }
 
+std::optional<Cause> beside_what_is_kept(const Evidence& evidence) {
+  const auto now = [](const Operand& it) {
+    return it.on_cpu() && !it.moved.known() && !it.is_of_state() && it.created.line();
+  };
+  const auto pair = evidence.pair(now, [](const Operand& other) { return !other.on_cpu(); });
+  if (!pair) return std::nullopt;
+  const auto is_own = [&](const finding::FrameExpression& each, const Operand& it) {
+    return it.name_in(each.frame) == each.expression;
+  };
+  const finding::FrameExpression* kept = nullptr;
+  for (const finding::FrameExpression& each : evidence.refusal.tensors) {
+    const auto& sources = pair.it->computed_from;
+    const bool own = is_own(each, *pair.it) ||
+                     std::ranges::any_of(sources, [&](const Operand& source) { return is_own(each, source); });
+    if (each.device != pair.it->device || own || each.expression.ends_with("()")) continue;
+    if (!each.expression.starts_with("self.")) return std::nullopt;
+    if (!kept) kept = &each;
+  }
+  if (!kept || pair.it->name_in(kept->frame) == kept->expression) return std::nullopt;
+  return Cause{"cached-state-elsewhere", Confidence::low,
+               fmt::format("{} was computed on the CPU, where {} has kept {} and nothing else lies that these lines "
+                           "name. It meets {}.",
+                           with_place(*pair.it), evidence.stack[kept->frame].function, kept->expression,
+                           with_place(*pair.other)),
+               use_site(evidence)};
+}
+
 std::optional<Cause> owned_by_an_object(const Evidence& evidence) {
   const auto pair =
       evidence.pair([&](const Operand& it) { return owner(evidence, it); },
