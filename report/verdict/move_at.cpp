@@ -235,6 +235,21 @@ bool is_kept_and_written(const Evidence& evidence, size_t frame, const Operand& 
          writes_through(evidence.stack[frame].source, name);
 }
 
+// `layer(*args, **kwargs)`: what came to the called function beside the operand, and has no name here, may be in
+// either.
+static std::string keywords_moved(const Frame& here, size_t frame, const Operand& operand, std::string line,
+                                  const std::string& device) {
+  const auto unnamed = [&](const Operand& each) { return each.name_in(frame).empty(); };
+  const size_t stars = here.source.find(", **");
+  if (stars == here.source.npos || std::ranges::none_of(operand.siblings, unnamed)) return line;
+  const std::string_view rest = std::string_view(here.source).substr(stars + 4);
+  const std::string_view name = rest.substr(0, rest.find(')'));
+  if (!is_identifier(name)) return line;
+  const std::string moved = fmt::format(
+      "{{key: value.to({}) if hasattr(value, \"to\") else value for key, value in {}.items()}}", device, name);
+  return replace_read(line, name, moved).value_or(line);
+}
+
 std::optional<Fix> move_at(const Evidence& evidence, size_t frame, const Operand& operand, const std::string& device) {
   const Frame& here = evidence.stack[frame];
   const std::string_view name = operand.name_in(frame);
@@ -273,7 +288,8 @@ std::optional<Fix> move_at(const Evidence& evidence, size_t frame, const Operand
       nested ? fmt::format("torch.utils._pytree.tree_map_only(torch.Tensor, lambda value: value.to({}), {})", device,
                            container)
              : moved_container(operand, container, name.substr(container.size()), container, device);
-  if (auto line = replace_read(here.source, container, moved)) return line_fix(here, std::move(*line));
+  if (auto line = replace_read(here.source, container, moved))
+    return line_fix(here, keywords_moved(here, frame, operand, std::move(*line), device));
   return std::nullopt;
 }
 

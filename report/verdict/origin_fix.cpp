@@ -115,6 +115,14 @@ bool moves_less(const Operand& it, const Step& step, std::string_view wanted) {
   });
 }
 
+// Does a line below in the same function bring it elsewhere again: `inputs = {name: value.to(model.device) for …}`?
+bool is_moved_again(const Operand& it, const Step& step) {
+  return std::any_of(it.lineage.begin(), it.lineage.end(), [&](const Step& later) {
+    return later.what == "assigned" && later.line.same_function(step.line) && later.line.line > step.line.line &&
+           redirect_move(later.line.source, "cpu");
+  });
+}
+
 // The line that a fix changes, as the operand passed it.
 struct OnTheWay {
   Fix fix;
@@ -134,7 +142,7 @@ std::optional<OnTheWay> fix_on_the_way(const Evidence& evidence, const Operand& 
     // too.
     if (step.what == "made" && (is_loaded_data(it) || evidence.left_of_its_line(it))) continue;
     if (step.what == "constructed" && is_one_of_parts_left(evidence, it)) continue;
-    if (moves_less(it, step, wanted)) continue;
+    if (moves_less(it, step, wanted) || is_moved_again(it, step)) continue;
     // Behind the line that made it a move gives a copy, and what is written to that is lost.
     const bool alias = it.role != "variable" || is_reference(value_in(step.line.source));
     if (step.what == "assigned" && alias && is_written_through(evidence, it)) continue;

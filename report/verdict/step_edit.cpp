@@ -187,6 +187,10 @@ std::optional<std::string> edit_of_step(const Evidence& evidence, const finding:
       !around)
     return std::nullopt;
   if (bound && it.is_state() && !it.on_cpu()) return std::nullopt;
+  // `{name: value.to(model.device) for name, value in inputs.items()}` has moved it, and says where.
+  const std::string_view value = bound ? trimmed(value_in(source)) : std::string_view();
+  if ((value.starts_with('{') || value.starts_with('[')) && value.find(" for ") != value.npos)
+    if (auto code = redirect_move(source, device)) return code;
   if (bound) return edit_of_value(evidence, step, it, device);
   if (says_current_device(source) || current_by_name(it)) {
     auto code = redirect_move(source, device);

@@ -274,7 +274,8 @@ void name_the_constructor(const Evidence& evidence, Cause& cause) {
 
 // Nothing but that it was never moved was seen, and what repairs that is the device that a line has not said.
 void name_the_maker(const Evidence& evidence, Cause& cause) {
-  const bool plain = cause.category == "input-not-moved" || cause.category == "unknown";
+  const bool plain = cause.category == "input-not-moved" || cause.category == "unknown" ||
+                     cause.category == "module-split-or-hook-missing";
   if (!plain || cause.confidence == Confidence::high || !cause.fix || cause.fix->repairs != Repairs::cause) return;
   const Frame* const made = maker_changed_by(evidence, *cause.fix);
   if (!made) return;

@@ -219,3 +219,45 @@ class Body(nn.Module):
 def run(model, batch):
     return model(batch)
 run(Body().to("cuda:0"), {"parts": torch.ones(1, 4), "camera": {"centers": torch.ones(1, 2), "focal": 20.0}})
+
+# === a dict that the next line moves elsewhere
+# category: input-not-moved
+# confidence: medium
+# repairs: cause
+# fix: inputs = {name: value.to(next(model.embed.parameters()).device) for name, value in inputs.items()}
+class Partly(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.vision, self.embed = nn.Linear(3, 3), nn.Embedding(4, 3)
+    @property
+    def device(self):
+        return next(self.parameters()).device
+    def generate(self, ids):
+        return self.embed(ids)
+def process(words):
+    return {"ids": torch.tensor([words])}
+def run(model):
+    inputs = process([1, 2])
+    inputs = {name: value.to(model.device) for name, value in inputs.items()}
+    return model.generate(**inputs)
+model = Partly()
+model.embed.to("cuda:0")
+run(model)
+
+# === what a wrapper passes on
+# category: input-not-moved
+# confidence: high
+# repairs: cause
+# fix: return layer(*[value.to(next(layer.parameters()).device) for value in args], **{key: value.to(next(layer.parameters()).device) if hasattr(value, "to") else value for key, value in kwargs.items()})
+class Gated(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up = nn.Linear(3, 3)
+    def forward(self, x, gate):
+        return self.up(x) * gate
+def caught():
+    return (torch.ones(2, 3).cpu(),), {"gate": torch.ones(2, 3).cpu()}
+def again(layer, device):
+    args, kwargs = caught()
+    return layer(*args, **kwargs)
+again(Gated().to("cuda:0"), "cuda:0")

@@ -555,3 +555,22 @@ class Backend:
         lengths = torch.tensor([mels.shape[1]])
         return self.model.step(mels, lengths)
 Backend("cuda:0").step(torch.ones(1, 5, 3, device="cuda:0"))
+
+# === weights that a loss is constructed with
+# category: created-without-device
+# confidence: medium
+# repairs: cause
+# says: which says no device
+# fix: weight = torch.tensor([(labels == 0).sum().item() / 2.0], device=labels.device)
+class Scores(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(3, 1)
+    def forward(self, x):
+        return self.out(x)[:, 0]
+def train(x, labels):
+    model = Scores().to(x.device)
+    weight = torch.tensor([(labels == 0).sum().item() / 2.0])
+    criterion = nn.BCEWithLogitsLoss(pos_weight=weight)
+    return criterion(model(x), labels)
+train(torch.ones(2, 3, device="cuda:0"), torch.ones(2, device="cuda:0"))

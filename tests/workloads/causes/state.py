@@ -765,3 +765,19 @@ def counted(which):
 which = torch.tensor([0, 1, 2, 2])
 model = Weighed(counted(which)).to("cuda:0")
 model.loss(torch.ones(4, 2, device="cuda:0"), which.to("cuda:0"))
+
+# === what was computed where only an attribute lies
+# category: cached-state-elsewhere
+# confidence: low
+# repairs: line
+# says: has kept self.sigmas
+# fix: return sample * ratio.to(sample.device)
+class Scheduler:
+    def __init__(self):
+        self.sigmas = torch.linspace(1, 0, 5)
+    def look_back(self, sample, here, then):
+        ratio = torch.stack([here - then, here])
+        return sample * ratio
+    def step(self, sample):
+        return self.look_back(sample, self.sigmas[1], self.sigmas[2])
+Scheduler().step(torch.ones(2, device="cuda:0"))
