@@ -11,11 +11,12 @@ from pages import browser  # noqa: F401
 
 FOLDER = TOP / "tests/workloads/notebooks"
 WITHOUT_DEVTRACE = [DEVTRACE, "rehearse", "--gpus", "2", "--no-trace", "--"]
+INPUT, LABEL = 'self(dataset["train_input"].to(device', '\n            loss = (prediction - dataset["train_label"].to(device)'
+
 # The cell and line that fail; what is changed in which cell, again where something else fails then; what it prints at the end.
 EXPECTED = {
     "pykan118": ((4, 3), [
-        (2, 'self(dataset["train_input"].to(device))', 'self(dataset["train_input"].to(device).to(next(self.parameters()).device))'),
-        (2, 'prediction - dataset["train_label"].to(device)', 'prediction - dataset["train_label"].to(device).to(prediction.device)'),
+        (2, INPUT + "))" + LABEL, INPUT + ").to(next(self.parameters()).device))" + LABEL + ".to(prediction.device)"),
     ], "fitted: True"),
     "pbdl_book31": ((4, 2), [(3, "torch.tensor([step / steps])", "torch.tensor([step / steps], device=start.device)")], "4 steps to (32, 2)"),
     "fastai3297": ((4, 1), [(2, "        self.loss = self.loss_func(", "        self.loss_func.to(y.device)\n        self.loss = self.loss_func(")], "a loss: True"),
