@@ -3,6 +3,7 @@
 #include "report/text/text.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <initializer_list>
 #include <set>
 #include <vector>
@@ -67,12 +68,16 @@ class Report : Lines {
       history_ = static_cast<History>(static_cast<int>(history_) + 1);
       whole = written(files);
     }
+    for (edits_ = array(object(finding_, "cause"), "also").size(); lines_of(whole) > kLines && edits_ > 0;) {
+      --edits_;
+      whole = written(files);
+    }
     return whole;
   }
 
  private:
-  // What is told of how operands came to be where they are. A report of more than kLines lines is told with less: what
-  // is left out is on the page.
+  // What is told of how operands came to be where they are. A report of more than kLines lines is told with less, and
+  // then with fewer of the further edits: what is left out is on the page.
   enum class History { whole, steps_of_the_first, without_source, of_the_first };
 
   static size_t lines_of(std::string_view text) {
@@ -338,10 +343,18 @@ class Report : Lines {
     line("  {}fix{} {}{}", ink_.strong, ink_.off, place,
          what.empty() ? "" : fmt::format("{}({})", place.empty() ? "" : " ", what));
     code(fix);
+    size_t shown = 0;
+    std::string rest;
     for (const Json& edit : array(cause, "also")) {
-      line("      and {}", printable(location(edit, cwd_)));
-      code(string(edit, "fix"));
+      const std::string where = printable(location(edit, cwd_));
+      if (shown++ < edits_) {
+        line("      and {}", where);
+        code(string(edit, "fix"));
+      } else {
+        rest += (rest.empty() ? "" : ", ") + where;
+      }
     }
+    if (!rest.empty()) line("      and {}: devtrace report shows what they should say", rest);
   }
 
   void code(std::string_view rest) {
@@ -364,6 +377,7 @@ class Report : Lines {
   const Json& process_;
   const Palette& ink_;
   History history_ = History::whole;
+  size_t edits_ = SIZE_MAX;  // of the further ones how many are shown, and not only where they are
 };
 
 }  // namespace

@@ -19,6 +19,16 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
+TEST(Text, HasNoMoreThan25LinesHoweverManyEditsThereAre) {
+  auto it = test::sample("private_gpt.jsonl");
+  for (int line = 50; line < 58; ++line)
+    it.finding["cause"]["also"].push_back({{"file", "/p/losses.py"}, {"line", line}, {"fix", "b = b.to(x.device)"}});
+  const std::string report = text(it.process, it.finding, false, {.log = "devtrace-4242.jsonl", .html = ""});
+  EXPECT_LE(test::lines_of(report).size(), 25u);
+  EXPECT_THAT(report, HasSubstr("and /p/losses.py:50\n        b = b.to(x.device)\n"));
+  EXPECT_THAT(report, HasSubstr("/p/losses.py:56, /p/losses.py:57: devtrace report shows what they should say\n"));
+}
+
 TEST(Text, SaysWhatWhereWhenceAndWhatToChange) {
   const auto it = test::sample("private_gpt.jsonl");
   const std::string report =
