@@ -115,16 +115,16 @@ class KVCache:
 def main():
     net, cache = torch.nn.Linear(1024, 1024, bias=False, device="cuda:0"), KVCache()
     with torch.no_grad():
-        for _ in range(200):
-            cache.keys = torch.cat([cache.keys, torch.zeros(1 << 17, dtype=torch.uint8, device="cuda:0")])
+        for step in range(200):
+            if step % 34 == 0:  # six times: looks at each of many small steps would be more than a rehearsal has time for
+                cache.keys = torch.cat([cache.keys, torch.zeros(5 << 20, dtype=torch.uint8, device="cuda:0")])
             net(torch.zeros(1, 1024, device="cuda:0"))
 main()
 """
 
 
-@pytest.mark.slow  # whether a look comes in time depends on the machine's state: it failed for an hour in which nothing had changed
 def test_a_cache_that_grows(rehearsed):
-    """25 MiB more than at the beginning; at the peak the old one and the new one are there."""
+    """30 MiB more than at the beginning; at the peak the old one and the new one are there."""
     _, peaks, _ = rehearsed(CACHED)
     found = parts(peaks["cuda:0"])
     assert found["weights"] == 4 and 30 <= found["caches"] <= 66.1, found
