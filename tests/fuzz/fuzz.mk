@@ -7,8 +7,8 @@ FUZZERS := $(if $(ONLY),$(ONLY),baseline device elf loaded_object log options pt
 FUZZED := $(BUILD)/fuzz
 FUZZ_FLAGS := -std=c++20 -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -I.
 
-FUZZ_SOURCES_baseline := finding/*.cpp report/record/*.cpp report/phrasing/*.cpp common/*.cpp report/check/*.cpp report/log/suppressions.cpp
-FUZZ_SOURCES_device := binary/device/*.cpp binary/elf/sections.cpp
+FUZZ_SOURCES_baseline := report/check/*.cpp common/format.cpp
+FUZZ_SOURCES_device := binary/device/*.cpp binary/ptx/*.cpp binary/elf/sections.cpp
 FUZZ_SOURCES_elf := binary/elf/file.cpp binary/elf/sections.cpp
 FUZZ_SOURCES_loaded_object := binary/elf/loaded.cpp binary/elf/loaded_objects.cpp attach/process/remote_object.cpp process/memory.cpp
 FUZZ_SOURCES_log := finding/*.cpp report/record/*.cpp report/phrasing/*.cpp common/*.cpp report/log/*.cpp report/text/*.cpp report/traffic/*.cpp
@@ -20,8 +20,12 @@ FUZZ_SOURCES_split_debug := binary/dwarf/*.cpp binary/elf/file.cpp binary/elf/se
 FUZZ_SOURCES_suppressions := finding/*.cpp report/record/*.cpp report/phrasing/*.cpp common/*.cpp report/log/suppressions.cpp
 FUZZ_FLAGS_loaded_object := -DDEVTRACE_FUZZ_LIBRARY='"$(FUZZED)/library.so"'
 # The pinned clang has no _Float16 on x86.
-FUZZ_FLAGS_ptx := -D_Float16=__fp16
-FUZZ_LIBRARIES_baseline = $(LIBRARY_report/html) $(LIBRARY_report/verdict) $(LIBRARY_report/placement) $(LIBRARY_report/log) $(LIBRARY_report/text) $(LIBRARY_report/traffic) $(LIBRARY_common) -lfmt
+FUZZ_FLAGS_device := -D_Float16=__fp16
+FUZZ_FLAGS_ptx := $(FUZZ_FLAGS_device)
+# fmt is there twice: clang mangles some of its functions otherwise than the compiler of the libraries does.
+FUZZ_FLAGS_baseline := -Wl,--allow-multiple-definition
+# A source stands in one of the two: what is fuzzed is compiled anew, what it needs is linked as it was built.
+FUZZ_LIBRARIES_baseline = $(foreach one,html verdict placement log text traffic record phrasing,$(LIBRARY_report/$(one))) $(LIBRARY_finding) $(LIBRARY_common) -lfmt
 FUZZ_LIBRARIES_device := $(LINK_device)
 FUZZ_LIBRARIES_loaded_object := -Wl,--wrap=dl_iterate_phdr
 

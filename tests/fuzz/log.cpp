@@ -22,7 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         return;
       }
       redactor.record(record);
-      text(process, record, false, "");
+      text(process, record, false);
       suppression_entry(process, record);
     });
   } catch (const LogError&) {

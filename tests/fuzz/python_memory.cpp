@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -16,14 +17,13 @@
 #include "tracker/python/objects/string_decoder.h"
 #include "tracker/python/objects/variables.h"
 
-namespace devtrace::python {
-
 // Nobody asks for this process's Python here.
-const PythonReader* python_reader() {
+namespace devtrace::python::detail {
+std::atomic<const PythonReader*> published = nullptr;
+const PythonReader* find_and_try() {
   return nullptr;
 }
-
-}  // namespace devtrace::python
+}  // namespace devtrace::python::detail
 
 namespace {
 
