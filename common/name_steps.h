@@ -1,6 +1,8 @@
 // Steps of a name as Python code has it: `.ids` of `batch.ids`.
 #pragma once
 
+#include <algorithm>
+#include <string>
 #include <string_view>
 
 namespace devtrace {
@@ -9,6 +11,13 @@ namespace devtrace {
 inline std::string_view last_step(std::string_view name) {
   const size_t at = name.ends_with(']') ? name.rfind('[') : name.rfind('.');
   return at == name.npos ? std::string_view() : name.substr(at);
+}
+
+// With the quotes that names have, `batch["ids"]` for `batch['ids']`.
+inline std::string with_one_quote(std::string_view text) {
+  std::string out(text);
+  std::replace(out.begin(), out.end(), '\'', '"');
+  return out;
 }
 
 // What has it, `batch` of both; empty for a variable.

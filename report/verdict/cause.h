@@ -58,9 +58,10 @@ std::string expression_or_number(const finding::Step& step, std::string_view dev
 std::string expression_or_number(const Evidence& evidence, const Frame& line, std::string_view device);
 
 // The container, whole, on the device: a dict and a list have no .to(), what a tokenizer returns has, unless a
-// comprehension made it anew. `subscript`: by which it has the operand. `value`: what stands for it.
+// comprehension made it anew. `subscript`: by which it has the operand. `value`: what stands for it. `file`: where the
+// code is to stand.
 std::string moved_container(const Operand& operand, std::string_view container, std::string_view subscript,
-                            std::string_view value, const std::string& device);
+                            std::string_view value, const std::string& device, const std::string& file);
 
 // The code that brings `operand` to `device` in that frame's line: the line rewritten, or a line put before it. Nothing
 // when the line does not show the operand.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/format.h"
+#include "common/name_steps.h"
 #include "common/text.h"
 #include "common/torch_functions.h"
 #include "report/verdict/source_line.h"

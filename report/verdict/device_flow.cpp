@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/format.h"
+#include "common/name_steps.h"
 #include "common/python_scan.h"
 #include "common/text.h"
 #include "report/verdict/device_edits.h"
@@ -36,15 +37,8 @@ void DeviceFlow::forget(std::string_view name) {
 void DeviceFlow::assign(std::string_view targets, const FlowValue& value) {
   std::string_view text = trimmed(targets);
   while (text.starts_with('(') && text.ends_with(')')) text = trimmed(text.substr(1, text.size() - 2));
-  const Scan scan(text);
-  std::vector<std::string_view> each;
-  size_t begin = 0;
-  for (size_t at = 0; at <= text.size(); ++at)
-    if (at == text.size() || (scan.code[at] && scan.depth[at] == 0 && text[at] == ',')) {
-      const std::string_view one = trimmed(text.substr(begin, at - begin));
-      if (!one.empty()) each.push_back(one);
-      begin = at + 1;
-    }
+  std::vector<std::string> each = parts_of_display(text);
+  std::erase(each, "");
   if (each.size() > 1) {
     for (size_t i = 0; i < each.size(); ++i) {
       FlowValue one;

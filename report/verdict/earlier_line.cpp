@@ -95,6 +95,7 @@ bool may_stand_earlier(const Frame& made, const Frame& moved) {
 }  // namespace
 
 size_t find_variable(std::string_view text, std::string_view variable) {
+  if (variable.empty()) return text.npos;
   const Scan scan(text);
   for (size_t at = 0; (at = text.find(variable, at)) != text.npos; at += variable.size()) {
     const size_t end = at + variable.size();
@@ -126,6 +127,17 @@ std::string_view module_in(size_t frame, const Operand& state) {
     if (is_reference(module)) return module;
   }
   return {};
+}
+
+std::vector<std::string_view> modules_in(size_t frame, const Operand& state) {
+  std::vector<std::string_view> found;
+  for (const finding::Name& each : state.names)
+    for (size_t dot = each.name.find('.'); each.frame == frame && dot != each.name.npos;
+         dot = each.name.find('.', dot + 1)) {
+      const std::string_view module = std::string_view(each.name).substr(0, dot);
+      if (is_reference(module)) found.push_back(module);
+    }
+  return found;
 }
 
 std::vector<std::pair<int64_t, std::string_view>> lines_around(const Frame& line) {

@@ -18,6 +18,9 @@ std::string_view variable_of(std::string_view expression);
 // `model` for the state of a module that is a variable of that frame; empty where none is.
 std::string_view module_in(size_t frame, const Operand& state);
 
+// `model` and `model.head` for the state `model.head.weight`, as that frame names it: all that may be called.
+std::vector<std::string_view> modules_in(size_t frame, const Operand& state);
+
 // The lines around, with their numbers, from the top.
 std::vector<std::pair<int64_t, std::string_view>> lines_around(const Frame& line);
 // Statements below that line of its function, as far as the lines around the frame show them.

@@ -4,6 +4,7 @@
 #include <cctype>
 
 #include "common/format.h"
+#include "common/name_steps.h"
 #include "common/python_scan.h"
 #include "common/torch_functions.h"
 #include "report/verdict/statement_scan.h"
@@ -25,24 +26,18 @@ constexpr std::string_view kOfAllElements[] = {"sum", "mean", "prod",   "max", "
                                                "std", "var",  "median", "any", "all"};
 constexpr std::string_view kTorch[] = {"torch", "F", "nn", "functional"};
 
-std::vector<const FlowValue*> flat(const std::vector<const FlowValue*>& values) {
+// The values, with what a display shows in its place.
+std::vector<const FlowValue*> flat(const std::vector<FlowValue>& values) {
   std::vector<const FlowValue*> out;
-  for (const FlowValue* each : values) {
-    if (each->elements.empty()) {
-      out.push_back(each);
+  for (const FlowValue& each : values) {
+    if (each.elements.empty()) {
+      out.push_back(&each);
       continue;
     }
-    std::vector<const FlowValue*> inner;
-    for (const FlowValue& element : each->elements) inner.push_back(&element);
-    for (const FlowValue* element : flat(inner)) out.push_back(element);
+    const auto shown = flat(each.elements);
+    out.insert(out.end(), shown.begin(), shown.end());
   }
   return out;
-}
-
-std::vector<const FlowValue*> pointers(const std::vector<FlowValue>& values) {
-  std::vector<const FlowValue*> out;
-  for (const FlowValue& each : values) out.push_back(&each);
-  return flat(out);
 }
 
 // Lies where the other one does.
@@ -189,15 +184,9 @@ FlowValue FlowReader::unary() {
   return primary();
 }
 
-void FlowReader::literal() {
-  const char quote = text_[at_];
-  const bool triple = text_.substr(at_, 3) == std::string(3, quote);
-  const size_t width = triple ? 3 : 1;
-  const std::string end(width, quote);
-  at_ += width;
-  while (at_ < text_.size() && text_.substr(at_, width) != end) at_ += text_[at_] == '\\' ? 2 : 1;
-  if (at_ >= text_.size()) throw NotFollowed();
-  at_ += width;
+// Over a literal, or several in a row.
+void FlowReader::literals() {
+  while (!at_end() && !scan_.code[at_]) ++at_;
 }
 
 FlowValue FlowReader::atom() {
@@ -207,18 +196,20 @@ FlowValue FlowReader::atom() {
   if (at_ >= text_.size()) throw NotFollowed();
   const char c = text_[at_];
   if (c == '(' || c == '[' || c == '{') {
+    const size_t open = at_, close = closing(scan_, text_, open);
+    if (close == text_.npos) throw NotFollowed();
     ++at_;
-    const char closing = c == '(' ? ')' : c == '[' ? ']' : '}';
-    const size_t inside = at_;
-    FlowValue shown = c == '{' ? braces() : display(closing);
-    const bool grouped = c == '(' && shown.elements.empty() && text_.substr(inside, at_ - inside) != ")";
+    FlowValue shown;  // what a dict or a set has is not followed
+    if (c != '{') shown = display(text_[close]);
+    const bool grouped = c == '(' && shown.elements.empty() && close > open + 1;
     if (grouped) {
       value = shown;
       value.compound = false;
     } else {
       value.elements = std::move(shown.elements);
     }
-    value.begin = inside - 1;
+    at_ = close + 1;
+    value.begin = open;
     value.end = at_;
     value.reference.clear();
     return value;
@@ -233,16 +224,10 @@ FlowValue FlowReader::atom() {
   const bool prefixed = end < text_.size() && end - at_ <= 2 && (text_[end] == '"' || text_[end] == '\'');
   if (c == '"' || c == '\'' || prefixed) {
     at_ = end;
-    const size_t begin = at_;
-    literal();
-    const std::string_view inside = text_.substr(begin + 1, at_ - begin - 2);
+    while (at_ < text_.size() && !scan_.code[at_]) value.end = ++at_;
+    const std::string_view inside = text_.substr(end + 1, std::max(at_, end + 2) - end - 2);
     if (inside == "cpu" || inside.starts_with("cuda:")) value.said = inside;
-    skip();
-    while (at_ < text_.size() && (text_[at_] == '"' || text_[at_] == '\'')) {
-      literal();
-      skip();
-    }
-    value.end = at_;
+    literals();
     return value;
   }
   if (end == at_) throw NotFollowed();
@@ -261,20 +246,12 @@ void FlowReader::look_up(FlowValue& value) const {
   if (const auto found = known_.devices.find(name); found != known_.devices.end()) value.said = found->second;
 }
 
-FlowValue FlowReader::braces() {
-  FlowValue none;
-  for (int depth = 1; depth > 0;) {
-    if (at_end()) throw NotFollowed();
-    const char c = text_[at_];
-    if (c == '"' || c == '\'') {
-      literal();
-      continue;
-    }
-    if (c == '(' || c == '[' || c == '{') ++depth;
-    if (c == ')' || c == ']' || c == '}') --depth;
-    ++at_;
-  }
-  return none;
+// Behind the bracket that closes those in which this place is.
+void FlowReader::leave_brackets() {
+  const int depth = scan_.depth[at_];
+  while (at_ < text_.size() && !(scan_.code[at_] && scan_.depth[at_] < depth)) ++at_;
+  if (at_ == text_.size()) throw NotFollowed();
+  ++at_;
 }
 
 // `a, b` up to what closes it; a single expression without a comma is itself.
@@ -289,7 +266,7 @@ FlowValue FlowReader::display(char closing) {
     FlowValue each = ternary();
     if (next_is_word("for") || next_is_word("async")) {  // what each round gives is not followed
       if (closing == '\0') throw NotFollowed();
-      braces();
+      leave_brackets();
       FlowValue none;
       none.begin = value.begin;
       none.end = at_;
@@ -302,11 +279,8 @@ FlowValue FlowReader::display(char closing) {
   if (!ends()) throw NotFollowed();
   if (closing != '\0') ++at_;
   value.end = at_;
-  if (value.elements.size() == 1 && !comma && closing != ']') {
-    FlowValue only = std::move(value.elements[0]);
-    return only;
-  }
-  return value;
+  const bool alone = value.elements.size() == 1 && !comma && closing != ']';
+  return alone ? FlowValue(value.elements[0]) : value;
 }
 
 FlowValue FlowReader::primary() {
@@ -339,9 +313,7 @@ FlowValue FlowReader::attribute(const FlowValue& value, const std::string& word,
   if (!value.reference.empty()) result.reference = value.reference + "." + word;
   if (!value.device.empty()) {
     if (word == "device") result.said = value.device;
-    if (is_one_of(word, kViews)) {
-      lie_as(result, value);
-    }
+    if (is_one_of(word, kViews)) lie_as(result, value);
     if (is_one_of(word, kPlaceless) || word == "device") result.reference.clear();
     return result;
   }
@@ -350,42 +322,27 @@ FlowValue FlowReader::attribute(const FlowValue& value, const std::string& word,
 }
 
 FlowValue FlowReader::subscript(const FlowValue& value) {
-  const size_t open = at_;
-  take("[");
-  const size_t begin = at_;
-  std::vector<size_t> ends;  // of its parts, which commas stand between
-  int depth = 0;
-  for (const Scan scan(text_); at_ < text_.size() && depth >= 0; ++at_) {
-    if (!scan.code[at_]) continue;
-    const char c = text_[at_];
-    if (depth == 0 && (c == ',' || c == ']')) ends.push_back(at_);
-    depth += (c == '[' || c == '(' || c == '{') - (c == ']' || c == ')' || c == '}');
-  }
-  if (depth >= 0) throw NotFollowed();
-  const size_t end = at_ - 1;
-  const std::string_view inside = text_.substr(begin, end - begin);
+  const size_t open = at_, end = closing(scan_, text_, open);
+  if (end == text_.npos) throw NotFollowed();
+  const std::string_view inside = text_.substr(open + 1, end - open - 1);
   const bool number = !inside.empty() && inside.find_first_not_of("-0123456789") == inside.npos;
   FlowValue result;
   result.begin = value.begin;
   result.end = end + 1;
-  if (!(number && value.device == "cpu")) {  // of a vector that may meet any device
-    lie_as(result, value);
-  }
+  if (!(number && value.device == "cpu")) lie_as(result, value);  // of a vector: it may meet any device
   if (!value.reference.empty()) result.reference = value.reference + std::string(text_.substr(open, end + 1 - open));
   if (result.device.empty() && !result.reference.empty()) look_up(result);
   if (!value.device.empty() && !number) {
     std::vector<FlowValue> indices;
-    for (size_t part = begin; const size_t stop : ends) {
-      at_ = part;
+    for (const Span& part : arguments(text_, scan_, {open, open, end})) {
+      at_ = part.begin;
       // A slice is no expression: its parts are numbers.
-      if (text_.substr(part, stop - part).find(':') == std::string_view::npos && part < stop) {
-        indices.push_back(ternary());
-        if (skip(); at_ != stop) throw NotFollowed();
-      }
-      part = stop + 1;
+      if (text_.substr(part.begin, part.end - part.begin).find(':') != std::string_view::npos) continue;
+      indices.push_back(ternary());
+      if (skip(); at_ != part.end) throw NotFollowed();
     }
     std::vector<const FlowValue*> met = {&value};
-    for (const FlowValue* each : pointers(indices)) {
+    for (const FlowValue* each : flat(indices)) {
       result.indexed = result.indexed || !each->device.empty();
       if (each->device != "cpu") met.push_back(each);  // one on the CPU goes with every tensor
     }
@@ -418,7 +375,7 @@ FlowReader::Given FlowReader::given() {
       at_ = before;
     FlowValue value = ternary();
     if (next_is_word("for") || next_is_word("async")) {
-      braces();
+      leave_brackets();
       return out;
     }
     if (named && keyword == "device") {
@@ -463,7 +420,7 @@ FlowValue FlowReader::method(const FlowValue& value, const std::string& word) {
   } else if (value.device == "cpu" && arguments.all.empty() && is_one_of(word, kOfAllElements)) {
     return result;
   } else {
-    std::vector<const FlowValue*> met = pointers(arguments.all);
+    std::vector<const FlowValue*> met = flat(arguments.all);
     met.insert(met.begin(), &value);
     lie_as(result, meet(met));
   }
@@ -473,7 +430,7 @@ FlowValue FlowReader::method(const FlowValue& value, const std::string& word) {
 FlowValue FlowReader::call_of_torch(const std::string& name, const Given& arguments) {
   FlowValue result;
   const auto function = torch_functions::function_named(name);
-  const auto all = pointers(arguments.all);
+  const auto all = flat(arguments.all);
   const bool constructs = name.empty() || std::isupper(static_cast<unsigned char>(name[0]));
   if (constructs || name.starts_with("is_") || function.is(torch_functions::kLeaves) || arguments.unknown_device)
     return result;
@@ -499,7 +456,7 @@ FlowValue FlowReader::call(const FlowValue& callee) {
   FlowValue result;
   result.begin = callee.begin;
   result.end = at_;
-  const auto all = pointers(arguments.all);
+  const auto all = flat(arguments.all);
   if (name == "torch.device") {
     if (arguments.said) result.said = *arguments.said;
     return result;

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "common/python_scan.h"
+
 namespace devtrace::report::verdict {
 
 // What an expression gives.
@@ -45,7 +47,8 @@ struct NotFollowed {};
 class FlowReader {
  public:
   // From that place of the text on. Both live longer than this.
-  FlowReader(const FlowNames& known, std::string_view text, size_t at) : known_(known), text_(text), at_(at) {}
+  FlowReader(const FlowNames& known, std::string_view text, size_t at)
+      : known_(known), text_(text), scan_(text), at_(at) {}
 
   // All that follows, `a, b` too; and one expression.
   FlowValue whole() { return display('\0'); }
@@ -76,10 +79,10 @@ class FlowReader {
   FlowValue ternary();
   FlowValue binary(int least);
   FlowValue unary();
-  void literal();
+  void literals();
   FlowValue atom();
   void look_up(FlowValue& value) const;
-  FlowValue braces();
+  void leave_brackets();
   FlowValue display(char closing);
   FlowValue primary();
   FlowValue attribute(const FlowValue& value, const std::string& word, size_t end) const;
@@ -91,6 +94,7 @@ class FlowReader {
 
   const FlowNames& known_;
   const std::string_view text_;
+  const Scan scan_;
   size_t at_;
 };
 

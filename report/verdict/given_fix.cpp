@@ -4,19 +4,16 @@
 #include "common/format.h"
 #include "report/verdict/cause.h"
 #include "report/verdict/device_edits.h"
+#include "report/verdict/earlier_line.h"
 #include "report/verdict/source_line.h"
 
 namespace devtrace::report::verdict {
 
 // Of the module that the line calls and that has this state: `block` of `block.norm.weight` in `block(x)`.
 static std::string device_of_called(const Frame& line, size_t frame, const Operand& state) {
-  for (const finding::Name& each : state.names)
-    for (size_t dot = each.name.find('.'); each.frame == frame && dot != each.name.npos;
-         dot = each.name.find('.', dot + 1)) {
-      const std::string_view module = std::string_view(each.name).substr(0, dot);
-      if (is_reference(module) && line.source.find(fmt::format("{}(", module)) != line.source.npos)
-        return fmt::format("next({}.parameters()).device", module);
-    }
+  for (const std::string_view module : modules_in(frame, state))
+    if (line.source.find(fmt::format("{}(", module)) != line.source.npos)
+      return fmt::format("next({}.parameters()).device", module);
   return {};
 }
 

@@ -202,8 +202,31 @@ Fix moved_in_front(const Evidence& evidence, size_t frame, const Operand& operan
 
 }  // namespace
 
+// What a comprehension may call an element: no name that the words for the device have.
+static std::string_view element_beside(const std::string& device) {
+  return find_variable(device, "value") == device.npos ? "value" : "each";
+}
+
+// `mixed`: it may be no tensor.
+static std::string moved_element(std::string_view each, const std::string& device, bool mixed) {
+  return fmt::format("{0}.to({1}){2}", each, device,
+                     mixed ? fmt::format(" if hasattr({0}, \"to\") else {0}", each) : "");
+}
+
+static std::string moved_mapping(std::string_view mapping, const std::string& device, bool mixed) {
+  const std::string_view each = element_beside(device);
+  return fmt::format("{{key: {} for key, {} in {}.items()}}", moved_element(each, device, mixed), each, mapping);
+}
+
+// Of containers in containers. It says `torch`.
+static std::string moved_nested(std::string_view container, const std::string& device) {
+  const std::string_view each = element_beside(device);
+  return fmt::format("torch.utils._pytree.tree_map_only(torch.Tensor, lambda {0}: {0}.to({1}), {2})", each, device,
+                     container);
+}
+
 std::string moved_container(const Operand& operand, std::string_view container, std::string_view subscript,
-                            std::string_view value, const std::string& device) {
+                            std::string_view value, const std::string& device, const std::string& file) {
   const bool rebuilt = operand.moved.known() && operand.moved.line() &&
                        operand.moved.line()->source.find(" for ") != std::string_view::npos;
   if (is_batch_encoding(operand) && !rebuilt && !operand.moved.known()) return fmt::format("{}.to({})", value, device);
@@ -218,15 +241,11 @@ std::string moved_container(const Operand& operand, std::string_view container, 
       return name.name.starts_with(fmt::format("{}[", container)) && name.name.find("][") != name.name.npos;
     });
   };
-  if (std::ranges::any_of(operand.siblings, nested))
-    return fmt::format("torch.utils._pytree.tree_map_only(torch.Tensor, lambda value: value.to({}), {})", device,
-                       value);
-  const std::string_view each = find_variable(device, "value") == device.npos ? "value" : "each";
-  const std::string moved =
-      fmt::format("{0}.to({1}){2}", each, device, mixed ? fmt::format(" if hasattr({0}, \"to\") else {0}", each) : "");
+  if (std::ranges::any_of(operand.siblings, nested) && imports_torch(file)) return moved_nested(value, device);
   const bool mapping = subscript.starts_with("[\"") || subscript.starts_with("['");
-  if (mapping) return fmt::format("{{key: {} for key, {} in {}.items()}}", moved, each, value);
-  return fmt::format("[{} for {} in {}]", moved, each, value);
+  if (mapping) return moved_mapping(value, device, mixed);
+  const std::string_view each = element_beside(device);
+  return fmt::format("[{} for {} in {}]", moved_element(each, device, mixed), each, value);
 }
 
 bool is_kept_and_written(const Evidence& evidence, size_t frame, const Operand& operand) {
@@ -245,9 +264,7 @@ static std::string keywords_moved(const Frame& here, size_t frame, const Operand
   const std::string_view rest = std::string_view(here.source).substr(stars + 4);
   const std::string_view name = rest.substr(0, rest.find(')'));
   if (!is_identifier(name)) return line;
-  const std::string moved = fmt::format(
-      "{{key: value.to({}) if hasattr(value, \"to\") else value for key, value in {}.items()}}", device, name);
-  return replace_read(line, name, moved).value_or(line);
+  return replace_read(line, name, moved_mapping(name, device, true)).value_or(line);
 }
 
 std::optional<Fix> move_at(const Evidence& evidence, size_t frame, const Operand& operand, const std::string& device) {
@@ -285,9 +302,8 @@ std::optional<Fix> move_at(const Evidence& evidence, size_t frame, const Operand
   const bool nested = name.find(']') + 1 != name.size();
   if (nested && !imports_torch(here.file)) return std::nullopt;
   const std::string moved =
-      nested ? fmt::format("torch.utils._pytree.tree_map_only(torch.Tensor, lambda value: value.to({}), {})", device,
-                           container)
-             : moved_container(operand, container, name.substr(container.size()), container, device);
+      nested ? moved_nested(container, device)
+             : moved_container(operand, container, name.substr(container.size()), container, device, here.file);
   if (auto line = replace_read(here.source, container, moved))
     return line_fix(here, keywords_moved(here, frame, operand, std::move(*line), device));
   return std::nullopt;
@@ -342,7 +358,7 @@ static std::optional<Fix> move_dict(const Evidence& evidence, size_t frame, cons
   if (!reads_another(here.source) &&
       std::ranges::none_of(below, [&](const auto& statement) { return reads_another(statement.second); }))
     return std::nullopt;
-  const std::string moved = moved_container(operand, dict, key, dict, device);
+  const std::string moved = moved_container(operand, dict, key, dict, device, here.file);
   return line_fix(here, fmt::format("{} = {}\n{}", dict, moved, dedented(here.source)));
 }
 

@@ -32,14 +32,8 @@ std::optional<std::string> moved_in_call(std::string_view source, std::string_vi
 std::optional<Fix> move_named(const Evidence& evidence, size_t frame, const Operand& state, const Operand& other) {
   const Frame& line = evidence.stack[frame];
   const std::string device = device_expression(evidence, frame, other);
-  for (const finding::Name& each : state.names) {
-    if (each.frame != frame) continue;
-    for (size_t dot = each.name.find('.'); dot != each.name.npos; dot = each.name.find('.', dot + 1)) {
-      const std::string_view module = std::string_view(each.name).substr(0, dot);
-      if (!is_reference(module)) continue;
-      if (auto code = moved_in_call(line.source, module, module, device)) return line_fix(line, std::move(*code));
-    }
-  }
+  for (const std::string_view module : modules_in(frame, state))
+    if (auto code = moved_in_call(line.source, module, module, device)) return line_fix(line, std::move(*code));
   return std::nullopt;
 }
 

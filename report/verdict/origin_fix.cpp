@@ -177,27 +177,31 @@ std::optional<Fix> fix_of_each_source(const Evidence& evidence, const Operand& o
   return all;
 }
 
+std::optional<Fix> fix_towards(const Evidence& evidence, const Operand& operand, const Operand& other) {
+  if (operand.device == other.device || operand.device.empty() || operand.generator ||
+      !operand.moved_away.device.empty())
+    return std::nullopt;
+  const auto enough = [&](const Frame& line) { return all_passed(evidence, operand, line); };
+  Operands sources;
+  add_sources(operand, sources);
+  for (const Operand* it : sources)
+    if (auto found = fix_on_the_way(evidence, *it, other.device, enough)) return std::move(found->fix);
+  return fix_of_each_source(evidence, operand, other.device);
+}
+
 }  // namespace
 
 std::optional<Fix> fix_at_origin(const Evidence& evidence) {
   if (evidence.kind != "refused-op") return std::nullopt;
-  // What nobody has said a device for may as well go to the CPU, if all else is there.
-  for (const bool by_default : {true, false}) {
-    for (const Operand& operand : evidence.operands) {
-      for (const Operand& other : evidence.operands) {
-        const bool wanted = by_default ? was_given_a_default(operand) : !other.on_cpu();
-        if (operand.device == other.device || operand.device.empty() || !wanted || operand.generator ||
-            !operand.moved_away.device.empty())
-          continue;
-        const auto enough = [&](const Frame& line) { return all_passed(evidence, operand, line); };
-        Operands sources;
-        add_sources(operand, sources);
-        for (const Operand* it : sources)
-          if (auto found = fix_on_the_way(evidence, *it, other.device, enough)) return std::move(found->fix);
-        if (auto fix = fix_of_each_source(evidence, operand, other.device)) return fix;
-      }
-    }
-  }
+  for (const Operand& operand : evidence.operands)
+    for (const Operand& other : evidence.operands)
+      // What nobody has said a device for may as well go to the CPU, if all else is there.
+      if (was_given_a_default(operand))
+        if (auto fix = fix_towards(evidence, operand, other)) return fix;
+  for (const Operand& operand : evidence.operands)
+    for (const Operand& other : evidence.operands)
+      if (!other.on_cpu())
+        if (auto fix = fix_towards(evidence, operand, other)) return fix;
   return std::nullopt;
 }
 

@@ -1,7 +1,7 @@
 // What PyTorch would refuse next, once a fix has brought its operand to where the other one lies. These are lines below
 // that compute with what has come along and with what has not.
 #include <algorithm>
-#include <map>
+#include <vector>
 
 #include "common/format.h"
 #include "common/python_scan.h"
@@ -11,6 +11,7 @@
 #include "report/verdict/device_flow.h"
 #include "report/verdict/earlier_line.h"
 #include "report/verdict/source_line.h"
+#include "report/verdict/statement_scan.h"
 
 namespace devtrace::report::verdict {
 namespace {
@@ -22,34 +23,40 @@ struct Way {
   std::string from, to, words;
 };
 
-std::string last_argument(std::string_view code, std::string_view before) {
-  const size_t at = code.rfind(before);
-  if (at == code.npos) return {};
-  const size_t begin = at + before.size();
-  int depth = 0;
-  for (size_t end = begin; end < code.size(); ++end) {
-    const char c = code[end];
-    if (depth == 0 && (c == ')' || c == ',')) return std::string(code.substr(begin, end - begin));
-    depth += (c == '(' || c == '[') - (c == ')' || c == ']');
-  }
-  return {};
+// What the last `.to(…)` is given first.
+std::string last_moved_to(std::string_view code) {
+  constexpr std::string_view kTo[] = {"to"};
+  const Scan scan(code);
+  const auto calls = find_calls(code, scan, ".", kTo);
+  const auto given = calls.empty() ? std::vector<Span>() : arguments(code, scan, calls.back());
+  return given.empty() ? std::string() : std::string(code.substr(given[0].begin, given[0].end - given[0].begin));
 }
 
-std::optional<Way> way_of(const Evidence& evidence, const Fix& fix) {
+// The frame in whose function the fix stands, in a line that has run, or does.
+std::optional<size_t> running_frame(const Evidence& evidence, const Fix& fix) {
+  for (size_t frame = 0; frame < evidence.stack.size(); ++frame) {
+    const Frame& here = evidence.stack[frame];
+    if (!here.project || here.around.text.empty() || here.file != fix.file || here.line < fix.line) continue;
+    const auto inside = statements_below(here, fix.line);
+    const auto is_here = [&](const auto& each) { return each.first == here.line; };
+    if (here.line == fix.line || std::ranges::any_of(inside, is_here)) return frame;
+  }
+  return std::nullopt;
+}
+
+std::optional<Way> way_of(const Evidence& evidence, const Fix& fix, size_t frame) {
   std::vector<std::string_view> devices;
   for (const Operand& each : evidence.operands)
     if (!each.device.empty() && std::find(devices.begin(), devices.end(), each.device) == devices.end())
       devices.push_back(each.device);
   if (devices.size() != 2 || devices[0] == "meta" || devices[1] == "meta") return std::nullopt;
   std::string words, to;
-  for (const std::string_view before : {".to(", "device="}) {
-    if (!to.empty()) break;
-    const std::string said = last_argument(fix.code, before);
-    if (said.empty() || said.find('"') != said.npos || said.find("dtype") != said.npos) continue;
+  for (const std::string& said : {last_moved_to(fix.code), keyword_argument(fix.code, "device").value_or("")}) {
+    if (!to.empty() || said.empty() || said.find('"') != said.npos || said.find("dtype") != said.npos) continue;
     const auto means = [&](const finding::FrameExpression& each) {
       const std::string_view module = std::string_view(each.expression).substr(0, each.expression.find("()"));
-      return each.expression == said || each.expression + ".device" == said ||
-             said == fmt::format("next({}.parameters()).device", module);
+      return each.frame == frame && (each.expression == said || each.expression + ".device" == said ||
+                                     said == fmt::format("next({}.parameters()).device", module));
     };
     for (const auto* list : {&evidence.refusal.tensors, &evidence.refusal.expressions})
       if (const auto found = std::ranges::find_if(*list, means); to.empty() && found != list->end()) to = found->device;
@@ -75,19 +82,18 @@ DeviceFlow flow_of(const Evidence& evidence, size_t frame, const Way& way, std::
 
 class RefusedNext {
  public:
-  RefusedNext(const Evidence& evidence, const Fix& fix, Way way)
-      : evidence_(evidence), fix_(fix), way_(std::move(way)) {}
+  // `frame`: in whose function the fix stands.
+  RefusedNext(const Evidence& evidence, const Fix& fix, size_t frame, Way way)
+      : evidence_(evidence), fix_(fix), start_(frame), way_(std::move(way)) {}
 
   // The fix with what comes next; nothing where that cannot be followed.
   std::optional<Fix> follow() {
-    const auto start = running_frame();
-    if (!start) return std::nullopt;
-    DeviceFlow flow = flow_of(evidence_, *start, way_, way_.words);
-    const Frame& here = evidence_.stack[*start];
+    DeviceFlow flow = flow_of(evidence_, start_, way_, way_.words);
+    const Frame& here = evidence_.stack[start_];
     const int64_t first = first_line(here);
     run_edit(flow, here, first);
     below(flow, here, first);
-    for (size_t frame = *start; returned_;) {
+    for (size_t frame = start_; returned_;) {
       const auto caller = next_project(frame);
       if (!caller) break;
       const Frame& outside = evidence_.stack[*caller];
@@ -103,18 +109,6 @@ class RefusedNext {
   }
 
  private:
-  // The frame in whose function the fix stands, in a line that has run, or does.
-  std::optional<size_t> running_frame() const {
-    for (size_t frame = 0; frame < evidence_.stack.size(); ++frame) {
-      const Frame& here = evidence_.stack[frame];
-      if (!here.project || here.around.text.empty() || here.file != fix_.file || here.line < fix_.line) continue;
-      const auto inside = statements_below(here, fix_.line);
-      const auto is_here = [&](const auto& each) { return each.first == here.line; };
-      if (here.line == fix_.line || std::ranges::any_of(inside, is_here)) return frame;
-    }
-    return std::nullopt;
-  }
-
   // Of the fix's edits in that function; one above the fix is followed as a line below it is.
   int64_t first_line(const Frame& here) const {
     int64_t first = fix_.line;
@@ -149,15 +143,13 @@ class RefusedNext {
   // Runs lines that stand in the place of one. Answers with them, and what they want besides.
   std::string run_lines(DeviceFlow& flow, std::string_view lines) {
     std::vector<std::string> statements;
-    bool open = false;
     for (std::string_view rest = lines; !rest.empty();) {
       const std::string_view line = rest.substr(0, rest.find('\n'));
       rest.remove_prefix(std::min(rest.size(), line.size() + 1));
-      if (open)
+      if (!statements.empty() && !Scan(statements.back()).balanced)
         statements.back().append("\n").append(line);
       else
         statements.emplace_back(line);
-      open = !Scan(statements.back()).balanced;
     }
     std::string code;
     for (const std::string& each : statements) {
@@ -198,6 +190,7 @@ class RefusedNext {
 
   const Evidence& evidence_;
   Fix fix_;
+  const size_t start_;
   const Way way_;
   std::optional<FlowValue> returned_;
 };
@@ -206,9 +199,10 @@ class RefusedNext {
 
 void add_refused_next(const Evidence& evidence, Fix& fix) {
   if (fix.code.empty() || evidence.refusal.tensors.empty()) return;
-  auto way = way_of(evidence, fix);
+  const auto frame = running_frame(evidence, fix);
+  auto way = frame ? way_of(evidence, fix, *frame) : std::nullopt;
   if (!way) return;
-  if (auto more = RefusedNext(evidence, fix, std::move(*way)).follow()) fix = std::move(*more);
+  if (auto more = RefusedNext(evidence, fix, *frame, std::move(*way)).follow()) fix = std::move(*more);
 }
 
 }  // namespace devtrace::report::verdict

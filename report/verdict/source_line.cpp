@@ -4,6 +4,7 @@
 #include <cctype>
 #include <vector>
 
+#include "common/name_steps.h"
 #include "common/text.h"
 #include "report/verdict/statement_scan.h"
 

@@ -4,12 +4,6 @@
 
 namespace devtrace::report::verdict {
 
-std::string with_one_quote(std::string_view text) {
-  std::string out(text);
-  std::replace(out.begin(), out.end(), '\'', '"');
-  return out;
-}
-
 size_t skip_blanks(std::string_view source, size_t at) {
   while (at < source.size() && (source[at] == ' ' || source[at] == '\t' || source[at] == '\n' || source[at] == '\\'))
     ++at;

@@ -21,7 +21,6 @@ struct Call {
   size_t close;
 };
 
-std::string with_one_quote(std::string_view text);
 // The first place from `at` on that is no white space.
 size_t skip_blanks(std::string_view source, size_t at);
 // Position of the bracket that closes the one at `open`, or npos.

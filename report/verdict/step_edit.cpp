@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/format.h"
+#include "common/name_steps.h"
 #include "common/text.h"
 #include "report/verdict/device_edits.h"
 #include "report/verdict/source_line.h"
@@ -160,7 +161,8 @@ std::optional<std::string> edit_of_value(const Evidence& evidence, const Step& s
     if (container == *target && is_named_tuple(it, container))
       return fmt::format("{0}\n{1} = {1}._make(value.to({2}) for value in {1})", dedented(source), container, device);
     if (container == *target && !called_in_value(source).empty())
-      return replace_value(source, moved_container(it, container, subscript, value_in(source), std::string(device)));
+      return replace_value(
+          source, moved_container(it, container, subscript, value_in(source), std::string(device), step.line.file));
   }
   return std::nullopt;
 }

@@ -272,7 +272,8 @@ void name_the_constructor(const Evidence& evidence, Cause& cause) {
       fmt::format("{} is of {}, which {} constructs on the CPU.", with_place(*it), step->call, at(&step->line));
 }
 
-// Nothing but that it was never moved was seen, and what repairs that is the device that a line has not said.
+// Nothing but that it was never moved was seen, or that a module was constructed with it. What repairs that is the
+// device that a line has not said.
 void name_the_maker(const Evidence& evidence, Cause& cause) {
   const bool plain = cause.category == "input-not-moved" || cause.category == "unknown" ||
                      cause.category == "module-split-or-hook-missing";

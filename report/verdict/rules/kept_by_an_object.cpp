@@ -165,7 +165,7 @@ std::optional<Cause> beside_what_is_kept(const Evidence& evidence) {
     if (!each.expression.starts_with("self.")) return std::nullopt;
     if (!kept) kept = &each;
   }
-  if (!kept || pair.it->name_in(kept->frame) == kept->expression) return std::nullopt;
+  if (!kept || kept->frame >= evidence.stack.size()) return std::nullopt;
   return Cause{"cached-state-elsewhere", Confidence::low,
                fmt::format("{} was computed on the CPU, where {} has kept {} and nothing else lies that these lines "
                            "name. It meets {}.",

@@ -270,7 +270,7 @@ std::optional<Cause> fetched_for_its_layers(const Evidence& evidence, const Oper
   const auto& running = evidence.refusal.modules;
   const auto model = std::ranges::find(running, state.root_class, &finding::RunningModule::type);
   if (!state.on_cpu() || it.on_cpu() || !state.hook.empty() || model == running.end() ||
-      std::ranges::none_of(it.created.stack, of_weights))
+      model->frame >= evidence.stack.size() || std::ranges::none_of(it.created.stack, of_weights))
     return std::nullopt;
   const auto of_the_model = [&](const Frame& frame) { return frame.same_function(evidence.stack[model->frame]); };
   if (std::ranges::none_of(it.created.stack, of_the_model)) return std::nullopt;

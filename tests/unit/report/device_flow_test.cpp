@@ -39,6 +39,10 @@ TEST(DeviceFlow, MovesWhatMeetsAnotherDevice) {
   EXPECT_EQ(moved("g += c"), "g += c.to(g.device)");
   EXPECT_EQ(moved("y: Tensor = g @ c.T"), "y: Tensor = g @ c.T.to(g.device)");
   EXPECT_EQ(moved("y = F.mse_loss(g, target=c)"), "y = F.mse_loss(g, target=c.to(g.device))");
+  EXPECT_EQ(moved("y = torch.add(g, c, **{}) if f('a)', \"b\" '(') else {'c': c}"),
+            "y = torch.add(g, c.to(g.device), **{}) if f('a)', \"b\" '(') else {'c': c}");
+  EXPECT_EQ(moved("y = sum(x for x in {1: [c]}) + f([x for x in g], -1) + g * c"),
+            "y = sum(x for x in {1: [c]}) + f([x for x in g], -1) + g * c.to(g.device)");
   EXPECT_EQ(moved("y = c[g]"), "y = c.to(g.device)[g]");
   EXPECT_EQ(moved("g[:, g > 0] = c"), "g[:, g > 0] = c.to(g.device)");
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "common/name_steps.h"
 #include "common/python_scan.h"
 #include "common/text.h"
 #include "tracker/evidence/source/syntax_tree.h"
@@ -140,9 +141,7 @@ void each_target(const Statement& statement, size_t end, const Visit& visit) {
     while (at < end && word_char(text[at])) ++at;
     if (at > word && statement.code(word)) {
       at = end_of_reference(statement, at, end);
-      std::string target(text.substr(word, at - word));
-      std::replace(target.begin(), target.end(), '\'', '"');  // as names have it
-      visit(target);
+      visit(with_one_quote(text.substr(word, at - word)));
     } else if (at == word) {
       ++at;
     }

@@ -1,9 +1,9 @@
 #include "tracker/evidence/lineage/tensors_around.h"
 
-#include <algorithm>
 #include <cctype>
 #include <set>
 
+#include "common/name_steps.h"
 #include "common/python_scan.h"
 #include "tracker/evidence/objects/accelerate_hooks.h"
 #include "tracker/python/gil/dict_entries.h"
@@ -12,12 +12,6 @@ namespace devtrace::evidence {
 namespace {
 
 constexpr size_t kMostInFrame = 32;
-
-// With one kind of quotes, as names have them.
-std::string unified(std::string text) {
-  std::replace(text.begin(), text.end(), '\'', '"');
-  return text;
-}
 
 bool names(const std::string& text, const std::string& name) {
   for (size_t at = 0; (at = text.find(name, at)) != text.npos; ++at) {
@@ -49,7 +43,7 @@ finding::List<finding::FrameExpression> tensors_around(const python::Api& api, c
   finding::List<finding::FrameExpression> found;
   for (size_t frame = 0; frame < frames.size(); ++frame) {
     if (frames[frame].around.text.empty()) continue;
-    const std::string text = unified(frames[frame].around.text);
+    const std::string text = with_one_quote(frames[frame].around.text);
     const size_t before = found.size();
     const auto note = [&](std::string expression, std::string device) {
       finding::FrameExpression& told = found.emplace_back();
