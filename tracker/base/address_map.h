@@ -84,16 +84,18 @@ class AddressMap {
     return std::atomic_ref(reinterpret_cast<uint64_t*>(slot)[index]);
   }
   static uint64_t key_of(Value* slot) { return word(slot, 0).load(std::memory_order_acquire); }
-  static void load(Value* slot, Value& out) {
+  // `key` is what key_of just said: read again without the lock, it could be gone.
+  static void load(Value* slot, uint64_t key, Value& out) {
+    std::memcpy(static_cast<void*>(&out), &key, sizeof key);
 #pragma GCC unroll 16  // -O2 alone would make loops of four instructions around each
-    for (size_t i = 0; i < kWords; ++i) {
+    for (size_t i = 1; i < kWords; ++i) {
       const uint64_t one = word(slot, i).load(std::memory_order_acquire);
       std::memcpy(reinterpret_cast<char*>(&out) + i * sizeof one, &one, sizeof one);
     }
   }
   static Value load(Value* slot) {
     Value value;
-    load(slot, value);
+    load(slot, key_of(slot), value);
     return value;
   }
   static void store(Value* slot, const Value& value) {
@@ -137,7 +139,7 @@ class AddressMap {
         return false;
       const Place place = locate(hash, value.key());
       if (place.key != 0) [[unlikely]]
-        load(place.slot, old);
+        load(place.slot, place.key, old);
       else
         --room;
       store(place.slot, value);
@@ -158,7 +160,7 @@ class AddressMap {
       const std::lock_guard hold(lock);
       if (size() == 0) return false;
       const Place place = locate(hash(key), key);
-      if (place.key != 0) load(place.slot, out);
+      if (place.key != 0) load(place.slot, key, out);
       return place.key != 0;
     }
 
@@ -173,7 +175,7 @@ class AddressMap {
         const uint64_t there = key_of(&table[index]);
         if (there == 0) return false;
         if (there != key) continue;
-        load(&table[index], out);
+        load(&table[index], key, out);
         return true;
       }
       return false;
@@ -199,7 +201,7 @@ class AddressMap {
         return false;
       const Place place = locate(hash, key);
       if (place.key == 0) return false;
-      load(place.slot, out);
+      load(place.slot, key, out);
       if (!agreed(out)) return false;
       ++room;
       // Nothing to shift: one word tells all. Who is reading the value has it from before, whole.

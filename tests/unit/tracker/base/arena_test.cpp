@@ -210,4 +210,25 @@ TEST(AddressMap, LookUpsSeeWholeValuesWhileOthersChangeThem) {
   EXPECT_EQ(torn, 0);
 }
 
+// Taking the last value of a chain counts no change: who has seen its key must not find the slot empty a moment later.
+TEST(AddressMap, AValueThatIsTakenMeanwhileIsReadWithItsKey) {
+  const auto map = std::make_unique<Map>();
+  constexpr uint64_t kKey = 4096;
+  std::atomic<bool> stop{false};
+  std::atomic<int> torn{0};
+  std::thread reader([&] {
+    Value found;
+    while (!stop.load(std::memory_order_relaxed))
+      if (map->get(kKey, found) && (found.address != kKey || !whole(found))) ++torn;
+  });
+  Value taken;
+  for (uint64_t round = 1; round <= 1'000'000; ++round) {
+    map->put(value_of(kKey, round));
+    map->take(kKey, taken);
+  }
+  stop = true;
+  reader.join();
+  EXPECT_EQ(torn, 0);
+}
+
 }  // namespace
