@@ -32,6 +32,7 @@ Scan::Scan(std::string_view source) : code(source.size(), false), depth(source.s
     ++at;
   }
   balanced = balanced && level == 0;
+  open = level;
 }
 
 size_t Scan::skip_literal(std::string_view source, size_t at, int level) {

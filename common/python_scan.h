@@ -17,6 +17,7 @@ struct Scan {
   std::vector<int> depth;
   size_t value_begins = 0;
   bool balanced = true;  // false for a statement that was cut
+  int open = 0;          // brackets that are not closed
 
  private:
   size_t skip_literal(std::string_view source, size_t at, int level);

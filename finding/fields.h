@@ -43,4 +43,17 @@ void each_field(T& it, Visit&& visit) {
   }
 }
 
+// visit(frame) for every frame that is told anywhere in `it`.
+template <typename T, typename Visit>
+void each_frame(T& it, const Visit& visit) {
+  using Type = std::remove_const_t<T>;
+  if constexpr (std::is_same_v<Type, Frame>)
+    visit(it);
+  else if constexpr (requires { it.is_known(); })
+    for (auto& each : it) each_frame(each, visit);
+  else if constexpr (
+      std::is_class_v<Type> && !requires { it.c_str(); } && !requires { it.has_value(); })
+    each_field(it, [&](auto, auto& member, Redaction) { each_frame(member, visit); });
+}
+
 }  // namespace devtrace::finding

@@ -43,6 +43,7 @@ struct Frame {
   bool inlined = false;
   bool project = false;  // the user's own code
   std::string source;
+  int64_t source_line = 0;  // where `source` begins, if its statement does above `line`; an edit replaces it from there
   // Of a stack's innermost frame of the user's: the lines around it, from number `line` on.
   struct Around {
     int64_t line = 0;

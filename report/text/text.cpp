@@ -150,19 +150,20 @@ class Report : Lines {
     }
   }
 
+  // Of a long statement the lines down to the frame's own.
   void source(const Json& frame, std::string_view indent) {
     const std::string code = dedented(string(frame, "source"));
+    const int64_t own = integer(frame, "line").value_or(0), first = integer(frame, "source_line").value_or(own);
+    const int64_t from = std::clamp<int64_t>(own - first - kSourceLines + 1, 0, std::ranges::count(code, '\n'));
     std::string_view rest = code;
-    for (int shown = 0; !rest.empty(); ++shown) {
+    for (int64_t shown = -from; !rest.empty(); ++shown) {
       const size_t end = std::min(rest.find('\n'), rest.size());
       const std::string_view text = rest.substr(0, end);
       rest.remove_prefix(std::min(end + 1, rest.size()));
-      if (text.empty()) continue;
-      if (shown == kSourceLines) {
-        line("{}…", indent);
-        break;
-      }
-      line("{}{}", indent, shortened(printable(text), kSourceColumns));
+      if (text.empty() || shown < -1) continue;
+      if (shown == -1 || shown == kSourceLines) line("{}…", indent);
+      if (shown == kSourceLines) break;
+      if (shown >= 0) line("{}{}", indent, shortened(printable(text), kSourceColumns));
     }
   }
 

@@ -59,7 +59,7 @@ std::optional<std::string> still_there(const Evidence& evidence, const Frame& li
 // or an optimizer of that name.
 std::optional<std::string> of_who_takes_it(const Evidence& evidence, const Frame& line) {
   std::optional<std::string> device;
-  for (const auto& [number, text] : lines_around(line)) {
+  for (const auto& [number, text] : statements_around(line)) {
     constexpr std::string_view kTakes = ".load_state_dict(";
     const size_t call = text.find(kTakes);
     if (device || number <= line.line || call == text.npos) continue;
@@ -82,7 +82,7 @@ std::optional<std::string> of_who_takes_it(const Evidence& evidence, const Frame
 // Is nothing that the move names bound between the two lines, as far as the lines around the move show all of them?
 bool may_stand_earlier(const Frame& made, const Frame& moved) {
   if (moved.around.line == 0 || moved.around.line > made.line) return false;
-  for (const auto& [number, text] : lines_around(moved)) {
+  for (const auto& [number, text] : statements_around(moved)) {
     if (number <= made.line || number >= moved.line) continue;
     const Scan scan(text);
     if (scan.value_begins == 0) continue;
@@ -140,38 +140,42 @@ std::vector<std::string_view> modules_in(size_t frame, const Operand& state) {
   return found;
 }
 
-std::vector<std::pair<int64_t, std::string_view>> lines_around(const Frame& line) {
-  std::vector<std::pair<int64_t, std::string_view>> lines;
+std::vector<std::pair<int64_t, std::string_view>> statements_around(const Frame& line) {
+  constexpr int kMostLines = 20;
+  std::vector<std::pair<int64_t, std::string_view>> found;
   int64_t number = line.around.line;
-  for (std::string_view rest = line.around.text; !rest.empty(); ++number) {
-    const std::string_view one = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(std::min(rest.size(), one.size() + 1));
-    lines.emplace_back(number, one);
+  for (std::string_view rest = line.around.text; !rest.empty();) {
+    const size_t first = std::min(rest.find('\n'), rest.size());
+    size_t end = first;
+    int lines = 1;
+    while (end < rest.size() && lines < kMostLines && Scan(rest.substr(0, end)).open > 0) {
+      end = std::min(rest.find('\n', end + 1), rest.size());
+      ++lines;
+    }
+    // A bracket that is not closed may be one of a text's.
+    if (Scan(rest.substr(0, end)).open > 0) end = first, lines = 1;
+    found.emplace_back(number, rest.substr(0, end));
+    rest.remove_prefix(std::min(rest.size(), end + 1));
+    number += lines;
   }
-  return lines;
+  return found;
 }
 
 std::vector<std::pair<int64_t, std::string>> statements_below(const Frame& here, int64_t line) {
   std::vector<std::pair<int64_t, std::string>> found;
   size_t depth = std::string::npos;
-  bool open = false;
-  for (const auto& [number, text] : lines_around(here)) {
+  for (const auto& [number, text] : statements_around(here)) {
     if (number == line) depth = indentation(text);
-    if (number <= line || depth == std::string::npos || (trimmed(text).empty() && !open)) continue;
-    if (!open && indentation(text) < depth && is_definition(trimmed(text))) break;
-    if (open)
-      found.back().second.append("\n").append(text);
-    else
-      found.emplace_back(number, text);
-    open = !Scan(found.back().second).balanced;
+    if (number <= line || depth == std::string::npos || trimmed(text).empty()) continue;
+    if (indentation(text) < depth && is_definition(trimmed(text))) break;
+    if (Scan(text).balanced) found.emplace_back(number, text);
   }
-  if (open) found.pop_back();
   return found;
 }
 
 bool bound_above(const Frame& line, std::string_view variable) {
   if (variable.empty()) return false;
-  const auto lines = lines_around(line);
+  const auto lines = statements_around(line);
   const auto own = std::find_if(lines.begin(), lines.end(), [&](const auto& each) { return each.first == line.line; });
   if (own == lines.end()) return false;
   size_t deepest = indentation(own->second);
@@ -191,15 +195,15 @@ std::optional<Frame> assigned_above(const Frame& line, std::string_view variable
   const auto depth_of = [](std::string_view text) { return std::min(text.find_first_not_of(' '), text.size()); };
   std::optional<Frame> found;
   size_t depth = 0;
-  for (const auto& [number, text] : lines_around(line))
+  for (const auto& [number, text] : statements_around(line))
     if (number == line.line) depth = depth_of(text);
-  for (const auto& [number, text] : lines_around(line)) {
+  for (const auto& [number, text] : statements_around(line)) {
     if (number >= line.line) break;
     if (is_definition(trimmed(text))) found.reset();
     if (depth_of(text) > depth || assigned_name(trimmed(text)) != variable) continue;
     found = line;
     found->line = number;
-    found->source = trimmed(text);
+    found->source = dedented(text);
   }
   return found;
 }

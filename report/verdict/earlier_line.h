@@ -21,8 +21,8 @@ std::string_view module_in(size_t frame, const Operand& state);
 // `model` and `model.head` for the state `model.head.weight`, as that frame names it: all that may be called.
 std::vector<std::string_view> modules_in(size_t frame, const Operand& state);
 
-// The lines around, with their numbers, from the top.
-std::vector<std::pair<int64_t, std::string_view>> lines_around(const Frame& line);
+// The statements around, each with the number of its first line, from the top.
+std::vector<std::pair<int64_t, std::string_view>> statements_around(const Frame& line);
 // Statements below that line of its function, as far as the lines around the frame show them.
 std::vector<std::pair<int64_t, std::string>> statements_below(const Frame& here, int64_t line);
 

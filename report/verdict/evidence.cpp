@@ -7,6 +7,7 @@
 #include "common/format.h"
 #include "report/phrasing/phrasing.h"
 #include "report/verdict/device_edits.h"
+#include "report/verdict/earlier_line.h"
 #include "report/verdict/source_line.h"
 #include "report/verdict/statement_scan.h"
 
@@ -218,10 +219,7 @@ bool says_where(const Frame& made) {
   };
   if (moves(made.source.substr(equals))) return true;
   const std::string_view target = std::string_view(made.source).substr(begin, equals - begin);
-  int64_t number = made.around.line;
-  for (std::string_view rest = made.around.text; !rest.empty(); ++number) {
-    const std::string_view line = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+  for (const auto& [number, line] : statements_around(made)) {
     const size_t at = line.find(target);
     const bool names = at != line.npos && line.find_first_not_of(" \t") == at;
     if (number > made.line && names && moves(line.substr(at + target.size()))) return true;

@@ -55,7 +55,7 @@ void add_below(const Evidence& evidence, Fix& fix) {
     return;
   const int64_t last = here.line + std::count(here.source.begin(), here.source.end(), '\n');
   size_t least = std::string::npos;  // of what runs whenever the two lines have run
-  for (const auto& [number, text] : lines_around(here)) {
+  for (const auto& [number, text] : statements_around(here)) {
     if (number == fix.line || number == here.line) least = std::min(least, indentation(text));
     if (number > fix.line && number < here.line && !is_known(fix, number))
       if (auto code = fill_there(text, *variable)) fix.also.push_back({here.file, number, std::move(*code)});
@@ -119,7 +119,7 @@ void add_made_below(const Evidence& evidence, Fix& fix) {
   const auto runs = [&](const Frame& each) { return each.project && each.file == fix.file && each.line >= fix.line; };
   const auto frame = std::find_if(evidence.stack.begin(), evidence.stack.end(), runs);
   if (!variable || frame == evidence.stack.end()) return;
-  const auto lines = lines_around(*frame);
+  const auto lines = statements_around(*frame);
   const auto fixed = std::find_if(lines.begin(), lines.end(), [&](const auto& each) { return each.first == fix.line; });
   const auto maker = fixed == lines.end() ? std::nullopt : maker_of(fixed->second, fix.code);
   if (!maker) return;
@@ -179,7 +179,7 @@ void add_to_numpy(const Evidence& evidence, Fix& fix) {
     return false;
   };
   const Frame& here = evidence.stack[*own];
-  for (const auto& [number, text] : lines_around(here)) {
+  for (const auto& [number, text] : statements_around(here)) {
     const size_t at = text.find(kNumpy);
     if (number <= here.line || is_known(fix, number) || at == text.npos || text.find(kNumpy, at + 1) != text.npos)
       continue;
@@ -205,7 +205,7 @@ void add_alike(const Evidence& evidence, Fix& fix) {
     if (move == fix.code.npos || fix.code.back() != ')' || fix.code.find("\"", move) != fix.code.npos) return;
     const std::string device = fix.code.substr(move + kMove.size(), fix.code.size() - move - kMove.size() - 1);
     if (fix.code != move_constructed(made->source, it.module_class, device)) return;
-    for (const auto& [number, text] : lines_around(*made)) {
+    for (const auto& [number, text] : statements_around(*made)) {
       const auto name = assigned_name(text);
       if (is_known(fix, number) || !name || !name->starts_with("self.")) continue;
       if (auto code = move_constructed(text, it.module_class, device))
@@ -227,7 +227,7 @@ void add_attributes(const Evidence& evidence, Fix& fix) {
       const std::string_view device =
           step == it.lineage.end() ? std::string_view() : expression_of(*step, other.device);
       if (device.empty() || give_device(made->source, device) != fix.code) continue;
-      for (const auto& [number, text] : lines_around(*made)) {
+      for (const auto& [number, text] : statements_around(*made)) {
         const auto name = assigned_name(text);
         if (is_known(fix, number) || !name || !name->starts_with("self.") || !makes_tensor(text) || says_device(text))
           continue;

@@ -194,6 +194,28 @@ bool is_argument_beside(std::string_view source, std::string_view name, std::str
 
 namespace {
 
+// The one place where the source has that expression, whose words the evidence has on one line. Nothing where there are
+// several.
+std::optional<Span> only_place(std::string_view source, std::string_view expression) {
+  std::optional<Span> found;
+  for (size_t begin = 0; !expression.empty() && begin < source.size(); ++begin) {
+    size_t end = begin, at = 0;
+    for (; at < expression.size() && end < source.size(); ++at) {
+      const size_t behind = std::min(source.find_first_not_of(" \n\t", end), source.size());
+      const bool breaks = source.substr(end, behind - end).find('\n') != source.npos;
+      if (at > 0 && breaks && expression[at] != ' ') end = behind;
+      if (expression[at] == ' ' && is_any(source, end, " \n\t"))
+        end = behind;
+      else if (end >= source.size() || source[end++] != expression[at])
+        break;
+    }
+    if (at < expression.size()) continue;
+    if (found) return std::nullopt;
+    found = Span{begin, end};
+  }
+  return found;
+}
+
 // Where the moves end that hang on what ends at `end`: `.to(device).cpu()`.
 size_t behind_moves(std::string_view source, const Scan& scan, size_t end) {
   for (;;) {
@@ -222,13 +244,12 @@ std::optional<std::string> replace_read(std::string_view source, std::string_vie
   return dedented(spliced(source, {found[0], end}, by));
 }
 
-std::optional<std::string> move_expression(std::string_view source, std::string_view expression,
-                                           std::string_view device) {
+std::optional<std::string> move_expression(std::string_view source, std::string_view words, std::string_view device) {
   const Scan scan(source);
-  const size_t at = source.find(expression);
-  if (expression.empty() || at == source.npos || source.find(expression, at + 1) != source.npos || !scan.balanced)
-    return std::nullopt;
-  const size_t end = at + expression.size();
+  const auto place = only_place(source, words);
+  if (!place || !scan.balanced) return std::nullopt;
+  const auto [at, end] = *place;
+  const std::string_view expression = source.substr(at, end - at);
   if (!scan.code[at] || (at > 0 && (word_char(source[at - 1]) || source[at - 1] == '.')) ||
       (end < source.size() && word_char(source[end])))
     return std::nullopt;
@@ -248,14 +269,14 @@ std::optional<std::string> move_expression(std::string_view source, std::string_
       source, {at, end}, std::string(open).append(expression).append(close).append(".to(").append(device).append(")")));
 }
 
-std::optional<std::string> replace_expression(std::string_view source, std::string_view expression,
-                                              std::string_view by) {
-  const Scan scan(source), inside(expression);
-  const size_t at = source.find(expression);
-  if (expression.empty() || at == source.npos || source.find(expression, at + 1) != source.npos || !scan.balanced ||
-      !inside.balanced || !scan.code[at])
-    return std::nullopt;
-  const size_t end = at + expression.size();
+std::optional<std::string> replace_expression(std::string_view source, std::string_view words, std::string_view by) {
+  const Scan scan(source);
+  const auto place = only_place(source, words);
+  if (!place) return std::nullopt;
+  const auto [at, end] = *place;
+  const std::string_view expression = source.substr(at, end - at);
+  const Scan inside(expression);
+  if (!scan.balanced || !inside.balanced || !scan.code[at]) return std::nullopt;
   if ((at > 0 && (word_char(source[at - 1]) || source[at - 1] == '.')) ||
       (end < source.size() && word_char(source[end]) && word_char(expression.back())))
     return std::nullopt;

@@ -33,14 +33,13 @@ bool is_term(std::string_view source, std::string_view name);
 // Is it read as a whole argument of a call that `other` is read in, too?
 bool is_argument_beside(std::string_view source, std::string_view name, std::string_view other);
 
-// The statement with `.to(device)` behind the only occurrence of an expression, in brackets where it needs them.
-std::optional<std::string> move_expression(std::string_view source, std::string_view expression,
-                                           std::string_view device);
+// The statement with `.to(device)` behind the only occurrence of an expression, in brackets where it needs them. The
+// evidence has expressions on one line; here, as below, the statement may have them on several.
+std::optional<std::string> move_expression(std::string_view source, std::string_view words, std::string_view device);
 
 // The statement with the only occurrence of an expression replaced: of a call, or of anything else that a dot may
 // follow.
-std::optional<std::string> replace_expression(std::string_view source, std::string_view expression,
-                                              std::string_view by);
+std::optional<std::string> replace_expression(std::string_view source, std::string_view words, std::string_view by);
 
 // The statement with a keyword argument given to its only call of `function`, or with that argument's value replaced.
 std::optional<std::string> give_argument(std::string_view source, std::string_view function, std::string_view keyword,

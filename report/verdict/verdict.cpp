@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/format.h"
+#include "finding/fields.h"
 #include "report/verdict/device_edits.h"
 #include "report/verdict/earlier_line.h"
 #include "report/verdict/rules.h"
@@ -107,16 +108,48 @@ Cause unknown(const Evidence& evidence) {
   return {"unknown", Confidence::low, std::move(because), use_site(evidence)};
 }
 
-finding::Cause as_told(Cause cause) {
+// Of a statement over several lines the one that the edit changes, where it is one, and reads as one.
+void narrow(finding::Edit& edit, std::string_view statement) {
+  const auto lines_of = [](std::string_view text) {
+    std::vector<std::string_view> lines;
+    for (size_t begin = 0; begin <= text.size(); begin += lines.back().size() + 1)
+      lines.push_back(text.substr(begin, text.find('\n', begin) - begin));
+    return lines;
+  };
+  const std::string before = dedented(statement);
+  const auto old = lines_of(before), now = lines_of(edit.fix);
+  if (old.size() < 2 || old.size() != now.size()) return;
+  const size_t at = static_cast<size_t>(std::mismatch(old.begin(), old.end(), now.begin()).first - old.begin());
+  if (at == old.size() || !std::equal(old.begin() + at + 1, old.end(), now.begin() + at + 1)) return;
+  if (at == 0 || !Scan(old[at]).balanced || !Scan(now[at]).balanced) return;
+  edit.line += static_cast<int64_t>(at);
+  edit.fix = trimmed(now[at]);
+}
+
+// The statements that the finding shows and an edit may be of.
+void narrow(const Finding& finding, finding::Edit& edit) {
+  const int64_t line = edit.line;
+  finding::each_frame(finding, [&](const Frame& frame) {
+    if (frame.file != edit.file || edit.line != line) return;
+    if (frame.line == line) narrow(edit, frame.source);
+    for (const auto& [number, text] : statements_around(frame))
+      if (number == line && edit.line == line) narrow(edit, text);
+  });
+}
+
+finding::Cause as_told(const Finding& finding, Cause cause) {
   finding::Cause out;
   out.category = cause.category;
   out.confidence = word(cause.confidence);
   out.because = std::move(cause.because);
   if (cause.fix) {
-    out.fix = std::move(cause.fix->code);
-    out.file = std::move(cause.fix->file);
-    out.line = cause.fix->line;
+    finding::Edit edit{std::move(cause.fix->file), cause.fix->line, std::move(cause.fix->code)};
+    narrow(finding, edit);
+    out.fix = std::move(edit.fix);
+    out.file = std::move(edit.file);
+    out.line = edit.line;
     out.also = std::move(cause.fix->also);
+    for (finding::Edit& each : out.also) narrow(finding, each);
     out.repairs = cause.fix->repairs == Repairs::cause ? "cause" : "line";
   }
   return out;
@@ -303,10 +336,24 @@ bool may_meet_anywhere(const Evidence& evidence, const Cause& cause) {
                       [](const Operand& it) { return it.device == "meta" || (it.on_cpu() && it.is_of_state()); });
 }
 
+// The same with every line that where its statement begins: there an edit of the statement stands. Nothing where all
+// do.
+std::optional<Finding> from_first_lines(const Finding& finding) {
+  bool any = false;
+  finding::each_frame(finding, [&](const Frame& frame) { any = any || frame.source_line > 0; });
+  if (!any) return std::nullopt;
+  Finding told = finding;
+  finding::each_frame(told, [](Frame& frame) {
+    if (frame.source_line > 0) frame.line = frame.source_line;
+  });
+  return told;
+}
+
 }  // namespace
 
 finding::Cause cause_of(const Finding& finding) noexcept try {
-  const Evidence evidence(finding);
+  const auto told = from_first_lines(finding);
+  const Evidence evidence(told ? *told : finding);
   std::optional<Cause> best = best_of(kRules, evidence);
   if (!best) best = by_sources(kRules, evidence);
   if (!best) best = best_of(kByKind, evidence);
@@ -350,7 +397,7 @@ finding::Cause cause_of(const Finding& finding) noexcept try {
   if (cause.fix) add_siblings(evidence, *cause.fix);
   if (cause.fix) add_lines_near(evidence, *cause.fix);
   if (cause.fix) add_refused_next(evidence, *cause.fix);
-  return as_told(std::move(cause));
+  return as_told(evidence.finding, std::move(cause));
 } catch (...) {
   return {};
 }

@@ -99,7 +99,7 @@ finding::Frame beginning_of(const Api& api, const SourceText& source, PyObject* 
     const std::string text = source.lines(place.file, line);
     if (!text.starts_with("@")) {
       if (text.starts_with("def ")) place.line = line;
-      place.source = shown_source(source.lines(place.file, static_cast<int>(place.line)));
+      tell_source(place, source);
       break;
     }
   }
@@ -230,7 +230,7 @@ void describe_function(const Api& api, const SourceText& source, PyObject* node,
   if (lines.size() != 1) return;
   const std::string text = source.lines(place.file, lines[0]);
   place.line = lines[0];
-  place.source = shown_source(text);
+  tell_source(place, source);
   place.around = source.around(place.file, lines[0]);
   const std::vector<std::string> values = returned(without_comments(text));
   if (position && values.size() == arguments) out.expression = values[*position];

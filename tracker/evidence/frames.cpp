@@ -138,11 +138,13 @@ std::vector<Frame> frames(const Api& api, const python::FrameSource& from, size_
     frame.torch = frame.file.find("/torch/") != std::string::npos && !frame.project;
     frame.region = source.closed(frame.region);
     frame.source = source.lines(frame.region);
+    frame.source_line = source.first_line(frame.region);
     if (frame.project && excerpts++ < kMostExcerpts) frame.around = source.around(frame.region, kNearby);
     frame.exact = frame.region.column >= 0;
-    frame.expression = frame.exact ? source.text(frame.region) : frame.source;
-    frame.cut = ends_with(source.before(frame.region), '.');
-    if (is_assigned(source.after(frame.region))) frame.statement = source.lines({frame.region.line, 0, -1, -1});
+    const Region whole = source.with_receiver(frame.region);
+    frame.expression = frame.exact ? source.text(whole) : frame.source;
+    frame.cut = ends_with(source.before(whole), '.');
+    if (is_assigned(source.after(frame.region))) frame.statement = source.lines({frame.region.line});
     found.push_back(std::move(frame));
   };
   const auto take_with_inlined = [&](Frame frame) {

@@ -20,7 +20,8 @@ struct Frame {
   std::string file;
   std::string function;
   Region region;           // of the call that is under way; line 0 when unknown
-  std::string source;      // its whole lines
+  std::string source;      // the whole lines of its statement
+  int source_line = 0;     // number of the first of these
   finding::Around around;  // and what stands around them; of the innermost frames of the user's own
   std::string expression;  // its own text; `source` where `exact` is false
   std::string statement;   // of an assignment whose target the expression is

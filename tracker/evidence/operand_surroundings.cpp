@@ -62,10 +62,7 @@ class Surroundings {
     return holders_.devices_of_state();
   }
 
-  void add_source(finding::Frame& bound) const {
-    if (bound.line > 0 && options().source)
-      bound.source = shown_source(source_.lines(bound.file, static_cast<int>(bound.line)));
-  }
+  void add_source(finding::Frame& bound) const { tell_source(bound, source_); }
 
   // Which registered tensor's memory it lies in; or which one was this very tensor until a module moved that away.
   void note_registered(Operand& operand) {

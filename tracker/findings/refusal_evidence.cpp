@@ -130,6 +130,7 @@ void gather_with_gil(const python::Api& api, const events::Refused& refusal, con
     }
   const SourceText source{
       [&](const std::string& file, int line) { return sources.lines(file, line); },
+      [&](const std::string& file, int line) { return sources.first_line(file, line); },
       [&](const std::string& file, int line) { return sources.around(file, line); },
       evidence::standard_library(api), [&](const std::string& file) -> auto& {return sources.file(file).all();
 }

@@ -4,6 +4,7 @@
 #include "common/format.h"
 #include "common/text.h"
 #include "report/verdict/device_edits.h"
+#include "report/verdict/earlier_line.h"
 #include "report/verdict/rules.h"
 #include "report/verdict/source_line.h"
 #include "report/verdict/statement_scan.h"
@@ -115,12 +116,9 @@ std::optional<Cause> made_beside_one_that_says(const Evidence& evidence) {
 
 // The line in front of the one that made it, in sight of it, that makes what it was made of, and says no device.
 static std::string made_of(const Frame& made) {
-  int64_t number = made.around.line;
   std::string found;
-  std::string_view rest = made.around.text;
-  while (!rest.empty() && number < made.line) {
-    const std::string_view line = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+  for (const auto& [number, line] : statements_around(made)) {
+    if (number >= made.line) break;
     const size_t begin = line.find_first_not_of(" \t"), equals = line.find(" = ");
     const bool assigns = begin != line.npos && equals != line.npos && equals > begin;
     const std::string_view name = assigns ? line.substr(begin, equals - begin) : std::string_view();
@@ -129,7 +127,6 @@ static std::string made_of(const Frame& made) {
       there.line = number;
       found = at(&there);
     }
-    ++number;
   }
   return found;
 }

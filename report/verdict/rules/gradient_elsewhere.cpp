@@ -39,7 +39,7 @@ std::string device_in_backward(const Evidence& evidence) {
   if (is_identifier(gradient.argument) && find_variable(returns.source, gradient.argument) != std::string::npos)
     return fmt::format("{}.device", gradient.argument);
   constexpr std::string_view kDefinition = "def backward(";
-  for (const auto& [number, text] : lines_around(returns)) {
+  for (const auto& [number, text] : statements_around(returns)) {
     const size_t at = text.find(kDefinition), comma = text.find(", ", at);
     if (number > returns.line || at == text.npos || comma == text.npos) continue;
     const std::string_view first = text.substr(comma + 2, text.find_first_of(",:=)", comma + 2) - comma - 2);

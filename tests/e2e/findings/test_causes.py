@@ -6,8 +6,9 @@ import sys
 import pytest
 from conftest import TOP, findings_of, start_snippets
 
-sys.path.insert(0, str(TOP / "tests/workloads"))
+sys.path[:0] = [str(TOP / "tests/workloads"), str(TOP / "python")]
 from case_form import cases_in  # noqa: E402
+from devtrace.edits import replaced, statement_end  # noqa: E402
 
 CASES = cases_in(TOP / "tests/workloads/causes")
 SOURCES = {name: case.files[case.main] for name, case in CASES.items()}
@@ -36,12 +37,9 @@ def test_the_fixes_make_them_run(ran, tmp_path):
     for name, source in SOURCES.items():
         (finding,) = findings_of(ran, name)
         cause = finding["cause"]
-        lines = source.split("\n")
         for edit in sorted([cause, *cause.get("also", [])], key=lambda each: -each["line"]):
-            old = lines[edit["line"] - 1]
-            indent = old[: len(old) - len(old.lstrip())]
-            lines[edit["line"] - 1 : edit["line"]] = [indent + line for line in edit["fix"].split("\n")]
-        repaired[name] = "\n".join(lines)
+            source = replaced(source, edit["line"], statement_end(source, edit["line"]), edit["fix"])
+        repaired[name] = source
     outcome, printed = start_snippets(repaired, tmp_path)
     assert outcome.findings == [], outcome.err[-3000:]
     assert {name: text for name, text in printed.items() if "Error" in text} == {}
@@ -202,7 +200,6 @@ NOT_READ_AGAIN = {
     "another value first": "def f(x, y):\n    out = x * y\n    y = out + 1\n    return y",
     "the line gives it one": "def f(x, y):\n    y = x * y\n    return y",
     "an attribute of that name": "def f(x, y):\n    out = x * y\n    return torch.distributions.y if 0 else out",
-    "a part of a statement": "def f(x, y):\n    out = max(\n        x.sum() * y,\n        x.sum())\n    return out * y",
     "as NumPy reads it": "def f(x, y):\n    out = x * y\n    print(y)\n    return out, y.numpy()",
     "returned": "def f(x, y):\n    if True:\n        return x * y\n    return y",
     "of the function outside": "def f(x, y):\n    def g():\n        out = x * y\n        return out + y\n    return g()",

@@ -89,7 +89,7 @@ KnownNames::KnownNames(const Api& api, const Torch& torch, const std::vector<Fra
 // its value yet.
 std::vector<KnownNames::Known> KnownNames::of_live(const FunctionText& function, const LiveLine& line) const {
   std::vector<Known> names;
-  const int now = frames_[line.frame].region.line;
+  const int now = frames_[line.frame].source_line;
   scope_.for_each_local(line.frame, [&](const std::string& name, PyObject* value) {
     const bool parameter = !function.module && frames_[line.frame].is_parameter(api_, name);
     std::vector<int> bound = function.bindings(name);
@@ -353,7 +353,7 @@ finding::List<finding::DeviceExpression> KnownNames::devices_of_given(const stac
 
 finding::List<finding::DeviceExpression> KnownNames::devices_in(size_t frame, int line) const {
   const Frame& here = frames_[frame];
-  const int at = line > 0 ? line : here.region.line;
+  const int at = line > 0 ? line : here.source_line;
   const FunctionText* function = function_of(here.file, here.function, at);
   if (!function) return {};
   std::vector<Candidate> candidates;
@@ -365,7 +365,7 @@ std::optional<int> KnownNames::line_that_binds(size_t frame, const std::string& 
   const Frame& here = frames_[frame];
   const FunctionText* function = function_of(here.file, here.function, here.region.line);
   if (!function) return std::nullopt;
-  const int now = here.region.line;
+  const int now = here.source_line;
   if (const std::vector<int>& own = function->bindings(name); !own.empty()) return function->settled_above(own, now);
   // `batch["x"]` where a line stores `batch[key]`, or gives `batch` itself.
   const std::string container = name.substr(0, name.find('['));
@@ -426,9 +426,10 @@ bool KnownNames::read_again(size_t frame, const std::string& variable) const {
   const std::string root = variable.substr(0, variable.find('.'));
   const std::vector<int>& bound = function->bindings(variable);
   const bool own = function->module || !function->bindings(root).empty() || here.is_parameter(api_, root);
-  if (!own || std::find(bound.begin(), bound.end(), here.region.line) != bound.end()) return false;
-  return function->begins_statement(here.region.line) &&
-         function->reads_below(std::max(here.region.line, here.region.end_line), variable);
+  if (!own || std::find(bound.begin(), bound.end(), here.source_line) != bound.end()) return false;
+  const int end = here.source_line + static_cast<int>(std::count(here.source.begin(), here.source.end(), '\n'));
+  return function->begins_statement(here.source_line) &&
+         function->reads_below(std::max({here.region.line, here.region.end_line, end}), variable);
 }
 
 finding::List<finding::DeviceExpression> KnownNames::best_of(std::vector<Candidate> candidates) const {

@@ -57,21 +57,32 @@ std::string shown_source(std::string text) {
 }
 
 SourceText source_from_disk() {
-  using Lines = std::vector<std::string>;
-  const auto lines_of = [files = std::make_shared<std::map<std::string, Lines>>()](const std::string& file) -> Lines& {
-    const auto [entry, fresh] = files->try_emplace(file);
-    if (fresh) entry->second = lines_on_disk(file);
-    return entry->second;
+  const auto read = [files = std::make_shared<std::map<std::string, Source>>()](const std::string& file) -> Source& {
+    const auto entry = files->find(file);
+    return entry != files->end() ? entry->second : files->try_emplace(file, lines_on_disk(file)).first->second;
   };
-  return {[lines_of](const std::string& file, int line) -> std::string {
-            const Lines& lines = lines_of(file);
+  // Of C++ one line: which ones a statement has is asked with cpp_statement.
+  const auto is_python = [](const std::string& file) { return file.ends_with(".py"); };
+  return {[=](const std::string& file, int line) -> std::string {
+            if (is_python(file)) return read(file).lines({line});
+            const auto& lines = read(file).all();
             if (line < 1 || static_cast<size_t>(line) > lines.size()) return {};
             const std::string& text = lines[static_cast<size_t>(line) - 1];
             return text.substr(std::min(text.find_first_not_of(" \t"), text.size()));
           },
-          [lines_of](const std::string& file, int line) { return evidence::around(lines_of(file), line, line); },
-          {},
-          [lines_of](const std::string& file) -> const Lines& { return lines_of(file); }};
+          [=](const std::string& file, int line) { return is_python(file) ? read(file).first_line({line}) : line; },
+          [=](const std::string& file, int line) { return evidence::around(read(file).all(), line, line); },
+          {}, [=](const std::string& file) -> const auto& {return read(file).all();
+}
+};  // namespace devtrace::evidence
+}
+
+void tell_source(finding::Frame& frame, const SourceText& source) {
+  if (!options().source || frame.line <= 0) return;
+  const int line = static_cast<int>(frame.line);
+  frame.source = shown_source(source.lines(frame.file, line));
+  const int first = source.first_line(frame.file, line);
+  if (!frame.source.empty() && first != line) frame.source_line = first;
 }
 
 // The statement that a line is of: compilers tell a call's first line, or that of its last argument.
@@ -104,7 +115,7 @@ finding::Stack python_stack(const std::vector<stacks::PythonFrame>& frames, cons
     shown.file = frame.file;
     shown.line = frame.line;
     shown.function = frame.function;
-    if (options().source) shown.source = shown_source(source.lines(frame.file, frame.line));
+    tell_source(shown, source);
     shown.project = is_project_file(frame.file, source.standard_library);
     if (shown.project && !std::exchange(excerpt_taken, true)) shown.around = source.around(frame.file, frame.line);
   }
@@ -139,6 +150,7 @@ finding::Stack python_stack(const std::vector<Frame>& frames) {
     shown.line = frame.region.line;
     shown.function = frame.function;
     shown.source = shown_source(frame.source);
+    if (!shown.source.empty() && frame.source_line != frame.region.line) shown.source_line = frame.source_line;
     shown.project = frame.project;
     if (options().source) shown.around = frame.around;
   }

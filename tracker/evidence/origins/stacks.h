@@ -17,6 +17,7 @@ namespace devtrace::evidence {
 // may not be taken.
 struct SourceText {
   std::function<std::string(const std::string& file, int line)> lines;
+  std::function<int(const std::string& file, int line)> first_line;  // … of these
   std::function<finding::Around(const std::string& file, int line)> around;
   std::string standard_library = {};  // the interpreter's folder of it; empty: not known
   std::function<const std::vector<std::string>&(const std::string& file)> file = {};  // all its lines; may be none
@@ -28,6 +29,8 @@ std::string cpp_statement(const SourceText& source, const std::string& file, int
 
 // A line as a finding has it. Of a line that is too long to be read there is none.
 std::string shown_source(std::string text);
+// The same for a line of Python, with where its statement begins.
+void tell_source(finding::Frame& frame, const SourceText& source);
 
 finding::Stack python_stack(const std::vector<Frame>& frames);
 finding::Stack python_stack(const std::vector<stacks::PythonFrame>& frames, const SourceText& source);

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <fstream>
 #include <sstream>
+#include <string_view>
 
+#include "common/python_scan.h"
 #include "tracker/base/files.h"
 #include "tracker/evidence/source/zip_file.h"
 #include "tracker/python/gil/elements.h"
@@ -13,7 +15,7 @@ namespace {
 
 using python::Ref;
 
-constexpr int kMostLines = 10;
+constexpr int kMostLines = 10, kMostOfAStatement = 20;
 constexpr size_t kLongestLine = 300;
 constexpr size_t kLongestFile = 8u << 20;  // a generated monster is not worth the time
 
@@ -30,30 +32,6 @@ std::vector<std::string> cached_lines(const python::Api& api, const std::string&
   if (python::shape_of(api, list) != python::Shape::list) return lines;
   for (python::Elements each(api, list); each.next();) lines.push_back(python::text(api, each.value()));
   return lines;
-}
-
-// Open brackets less closed ones, strings and comments left out (roughly: a string over several lines is not followed).
-int bracket_balance(const std::string& line) {
-  int balance = 0;
-  char quote = '\0';
-  for (size_t i = 0; i < line.size(); ++i) {
-    const char c = line[i];
-    if (quote) {
-      if (c == '\\')
-        ++i;
-      else if (c == quote)
-        quote = '\0';
-    } else if (c == '"' || c == '\'') {
-      quote = c;
-    } else if (c == '#') {
-      break;
-    } else if (c == '(' || c == '[' || c == '{') {
-      ++balance;
-    } else if (c == ')' || c == ']' || c == '}') {
-      --balance;
-    }
-  }
-  return balance;
 }
 
 // Lines `first` to `last`, from 1, which must be there; each without line end.
@@ -115,23 +93,72 @@ Source::Source(const python::Api& api, const std::string& file) {
   trim_line_ends(lines_);
 }
 
+// Statements that share a line are one; so are a compound statement's header and what stands on its line.
+const std::vector<int>& Source::statements() const {
+  if (statements_.size() == lines_.size()) return statements_;
+  statements_.clear();
+  int depth = 0, first = 0;
+  std::string_view literal;  // the quotes that end it
+  bool goes_on = false;
+  for (size_t number = 0; number < lines_.size(); ++number) {
+    const std::string_view line = lines_[number];
+    if (!goes_on) first = static_cast<int>(number) + 1;
+    statements_.push_back(first);
+    goes_on = false;
+    for (size_t at = 0; at < line.size(); ++at) {
+      const char c = line[at];
+      if (c == '\\') {
+        goes_on = ++at >= line.size();
+      } else if (!literal.empty()) {
+        if (!line.substr(at).starts_with(literal)) continue;
+        at += literal.size() - 1;
+        literal = {};
+      } else if (c == '"' || c == '\'') {
+        const std::string_view quotes = c == '"' ? "\"\"\"" : "\'\'\'";
+        literal = line.substr(at).starts_with(quotes) ? quotes : quotes.substr(2);
+        at += literal.size() - 1;
+      } else if (c == '#') {
+        break;
+      } else if (c == '(' || c == '[' || c == '{') {
+        ++depth;
+      } else if (c == ')' || c == ']' || c == '}') {
+        --depth;
+      }
+    }
+    if (literal.size() == 1 && !goes_on) literal = {};  // a line that is no Python
+    depth = std::max(depth, 0);
+    goes_on = goes_on || depth > 0 || !literal.empty();
+  }
+  return statements_;
+}
+
 Region Source::closed(Region region) const {
   const int last = static_cast<int>(lines_.size());
   if (region.end_line >= region.line || region.line < 1 || region.line > last) return region;
-  int balance = 0;
-  for (region.end_line = region.line; region.end_line <= last; ++region.end_line) {
-    balance += bracket_balance(lines_[region.end_line - 1]);
-    if (balance <= 0 || region.end_line - region.line + 1 == kMostLines) break;
-  }
-  region.end_line = std::min(region.end_line, last);
+  const std::vector<int>& first = statements();
+  for (region.end_line = region.line; region.end_line < std::min(last, region.line + kMostLines - 1); ++region.end_line)
+    if (first[region.end_line] != first[region.line - 1]) break;
+  return region;
+}
+
+// The statement's region, or as much of it as is shown.
+Region Source::shown(const Region& given) const {
+  Region region = closed(given);
+  const int count = static_cast<int>(lines_.size());
+  region.end_line = std::min(region.end_line, count);
+  if (region.line < 1 || region.end_line < region.line) return given;
+  const std::vector<int>& first = statements();
+  int end = region.end_line;
+  while (end < count && first[end] == first[region.end_line - 1]) ++end;
+  if (end - first[region.line - 1] < kMostOfAStatement) return {first[region.line - 1], end};
+  region.end_line = std::min(region.end_line, region.line + kMostLines - 1);
   return region;
 }
 
 std::string Source::lines(const Region& given) const {
-  const Region region = closed(given);
-  const int last = std::min({region.end_line, region.line + kMostLines - 1, static_cast<int>(lines_.size())});
-  if (region.line < 1 || last < region.line) return {};
-  return without_indentation(lines_, region.line, last, std::string::npos);
+  const Region region = shown(given);
+  if (region.line < 1 || region.end_line < region.line || region.end_line > static_cast<int>(lines_.size())) return {};
+  return without_indentation(lines_, region.line, region.end_line, std::string::npos);
 }
 
 finding::Around Source::around(const Region& given, Margin margin) const {
@@ -153,6 +180,42 @@ std::string Source::text(const Region& given) const {
     text += whole.substr(begin, end > begin ? end - begin : 0) + '\n';
   }
   return text;
+}
+
+Region Source::with_receiver(const Region& region) const {
+  if (before(region).empty() || before(region).back() != '.') return region;
+  const int first = statements()[region.line - 1];
+  std::string text;
+  for (int line = first; line < region.line; ++line) text += lines_[line - 1] + '\n';
+  text += before(region);
+  const Scan scan(text);
+  const auto skip_blanks = [&](size_t at) {
+    while (at > 0 && std::string_view(" \t\n\\").find(text[at - 1]) != std::string_view::npos) --at;
+    return at;
+  };
+  const auto ends_primary = [](char c) { return word_char(c) || c == ')' || c == ']'; };
+  size_t at = text.size();
+  while (at > 0 && text[at - 1] == '.') {
+    at = skip_blanks(at - 1);
+    if (at == 0 || !scan.code[at - 1] || !ends_primary(text[at - 1])) return region;
+    // Calls and indices, and behind them a name or what stands in brackets.
+    for (bool bracket = true; bracket && at > 0 && ends_primary(text[at - 1]);) {
+      bracket = !word_char(text[at - 1]);
+      const int depth = scan.depth[at - 1];
+      const auto goes_on = [&] {
+        if (!bracket) return word_char(text[at - 1]);
+        const bool opens = scan.code[at] && scan.depth[at] == depth && (text[at] == '(' || text[at] == '[');
+        return !opens;
+      };
+      for (--at; at > 0 && goes_on();) --at;
+      if (bracket && goes_on()) return region;
+    }
+    if (const size_t dot = skip_blanks(at); dot > 0 && text[dot - 1] == '.') at = dot;
+  }
+  Region whole = region;
+  whole.line = first + static_cast<int>(std::count(text.begin(), text.begin() + at, '\n'));
+  whole.column = static_cast<int>(at - (text.rfind('\n', at) + 1));
+  return whole;
 }
 
 std::string Source::before(const Region& region) const {

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "finding/finding.h"
@@ -35,10 +36,14 @@ finding::Around around(const std::vector<std::string>& lines, int first, int las
 class Source {
  public:
   Source(const python::Api& api, const std::string& file);
+  explicit Source(std::vector<std::string> lines) : lines_(std::move(lines)) {}
   bool known() const { return !lines_.empty(); }
   const std::vector<std::string>& all() const { return lines_; }
-  // The region's whole lines, at most ten; indentation common to all is removed.
+  // The whole lines of the region's statement, of which one over more than 20 lines has its region's alone, at most
+  // ten; indentation common to all is removed.
   std::string lines(const Region& region) const;
+  // Number of the first of these.
+  int first_line(const Region& region) const { return shown(region).line; }
   // The same with what stands around it.
   finding::Around around(const Region& region, Margin margin = {}) const;
   // The region's own text; whole lines where its columns are unknown. Without an end line, as many lines as close its
@@ -47,11 +52,18 @@ class Source {
   // What stands before and after the region on its first and its last line; empty where its columns are unknown.
   std::string before(const Region& region) const;
   std::string after(const Region& region) const;
-  // The region with an end line found by counting brackets, for interpreters without column tables.
+  // The region of a method's call with what it is called on. Python tells one that goes on over lines from the method's
+  // name on. The same where that cannot be read.
+  Region with_receiver(const Region& region) const;
+  // The region with an end line, that of its statement, for interpreters without column tables.
   Region closed(Region region) const;
 
  private:
+  Region shown(const Region& region) const;
+  const std::vector<int>& statements() const;
+
   std::vector<std::string> lines_;
+  mutable std::vector<int> statements_;  // for each line, the first one of the statement that it is of
 };
 
 // Sources of several files, each read once. Under the GIL.
@@ -60,6 +72,7 @@ class SourceReader {
   explicit SourceReader(const python::Api& api) : api_(api) {}
   const Source& file(const std::string& name) const { return files_.try_emplace(name, api_, name).first->second; }
   std::string lines(const std::string& name, int line) const { return file(name).lines(Region{line, 0, -1, -1}); }
+  int first_line(const std::string& name, int line) const { return file(name).first_line(Region{line, 0, -1, -1}); }
   finding::Around around(const std::string& name, int line) const { return file(name).around(Region{line, 0, -1, -1}); }
 
  private:

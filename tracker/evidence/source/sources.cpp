@@ -410,7 +410,7 @@ bool Sources::note_holder_of_device(const Path& attribute, const Place& place, s
   if (torch_.is_module(holder.value.get())) from.devices = holders_.devices_of(holder.value.get());
   from.bound = holders_.line_that_stores(holder.value.get(), attribute.steps.back().name);
   if (from.bound.line > 0) {
-    from.bound.source = shown_source(source_.lines(from.bound.file, static_cast<int>(from.bound.line)));
+    tell_source(from.bound, source_);
     from.otherwise = chosen_by_itself(from.bound);
   }
   operands_[index].device_from = std::move(from);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <string_view>
 
 namespace devtrace::evidence {
 namespace {
@@ -35,12 +36,17 @@ std::vector<std::string> split_lines(const std::string& text) {
 
 std::string on_one_line(const std::string& text) {
   std::string line;
-  for (char c : text) {
-    const bool space = std::isspace(static_cast<unsigned char>(c));
-    if (!space)
-      line += c;
-    else if (!line.empty() && line.back() != ' ')
-      line += ' ';
+  for (size_t at = 0; at < text.size(); ++at) {
+    if (!std::isspace(static_cast<unsigned char>(text[at]))) {
+      line += text[at];
+      continue;
+    }
+    const size_t begin = at;
+    while (at + 1 < text.size() && std::isspace(static_cast<unsigned char>(text[at + 1]))) ++at;
+    const bool breaks = text.find('\n', begin) <= at;
+    const char before = line.empty() ? '\n' : line.back(), after = at + 1 < text.size() ? text[at + 1] : ' ';
+    const bool beside = std::string_view("([{").find(before) < 3 || std::string_view(".)]}").find(after) < 4;
+    if (before != '\n' && !(breaks && beside)) line += ' ';
   }
   return line;
 }

@@ -10,7 +10,8 @@
 
 namespace devtrace::evidence {
 
-// White space, line ends among it, as single spaces.
+// White space, line ends among it, as single spaces; none where a line ends or begins with a bracket, or begins with
+// a dot.
 std::string on_one_line(const std::string& text);
 
 // A text and its syntax tree, as the `ast` module describes it. Nodes are borrowed from their parents, which live as
