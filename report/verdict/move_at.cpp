@@ -267,6 +267,25 @@ static std::string keywords_moved(const Frame& here, size_t frame, const Operand
   return replace_read(line, name, moved_mapping(name, device, true)).value_or(line);
 }
 
+// `low = self.up(self.down(x))` where the function goes on with x on a GPU: what the parts give goes back there.
+// `line`: the same with x moved to the module whose device it is.
+static std::optional<std::string> there_and_back(const Frame& here, std::string_view name, std::string_view line,
+                                                 std::string_view device) {
+  constexpr std::string_view kNext = "next(";
+  std::string_view module = device.substr(device.starts_with(kNext) ? kNext.size() : 0);
+  const auto is_called = [&](std::string_view it) {
+    const size_t at = find_variable(here.source, it);
+    return at != std::string_view::npos && here.source.substr(at + it.size()).starts_with('(');
+  };
+  while (!module.empty() && !is_called(module)) module = holder_of(module);
+  const auto target = assigned_name(here.source);
+  const std::string_view value = value_in(here.source);
+  const bool parts_alone = value.starts_with("self.") && value.find(',') == value.npos;
+  if (module.empty() || !target || *target == name || !parts_alone || called_in_value(here.source).empty())
+    return std::nullopt;
+  return move_value(line, fmt::format("{}.device", name));
+}
+
 std::optional<Fix> move_at(const Evidence& evidence, size_t frame, const Operand& operand, const std::string& device) {
   const Frame& here = evidence.stack[frame];
   const std::string_view name = operand.name_in(frame);
@@ -288,6 +307,8 @@ std::optional<Fix> move_at(const Evidence& evidence, size_t frame, const Operand
   if (!is_reference(name)) return std::nullopt;
   if (is_kept_and_written(evidence, frame, operand)) return moved_in_front(evidence, frame, operand, name, device);
   if (auto line = replace_read(here.source, name, fmt::format("{}.to({})", name, device))) {
+    if (operand.read_again_in(frame) && !operand.on_cpu())
+      if (auto back = there_and_back(here, name, *line, device)) return line_fix(here, std::move(*back));
     if (operand.read_again_in(frame) && may_stand_in_front(here, name) && says_in_front(here, device))
       return moved_in_front(evidence, frame, operand, name, device);
     line = others_moved(evidence, frame, operand, std::move(*line), device);

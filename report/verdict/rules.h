@@ -35,6 +35,7 @@ std::optional<Cause> inter_process(const Evidence&);
 std::optional<Cause> kept_from_before(const Evidence&);
 std::optional<Cause> wanted_on_cpu(const Evidence&);
 std::optional<Cause> torch_load(const Evidence&);
+std::optional<Cause> read_to_several_devices(const Evidence&);
 std::optional<Cause> state_of_a_file(const Evidence&);
 std::optional<Cause> loaded(const Evidence&);
 std::optional<Cause> on_meta(const Evidence&);

@@ -26,6 +26,7 @@ constexpr std::optional<Cause> (*kRules[])(const Evidence&) = {
     rules::wanted_on_cpu,             // an argument that only the CPU may have
     rules::torch_load,                // a checkpoint of a device that is not there
     rules::state_of_a_file,           // … or of another one than the program works on
+    rules::read_to_several_devices,   // … or to those from which its parts were saved
     rules::on_meta,                   // a tensor without memory
     rules::missing_device,            // a number of a device that is not there
     rules::events_of_two_devices,     // their times cannot be compared

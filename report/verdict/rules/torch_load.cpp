@@ -53,6 +53,21 @@ std::optional<Cause> state_of_a_file(const Evidence& evidence) {
       load ? std::move(load) : repair_of(line, {})};
 }
 
+// Files of several ranks, or one that was saved from several devices.
+std::optional<Cause> read_to_several_devices(const Evidence& evidence) {
+  const auto pair = evidence.pair([](const Operand& it) { return line_of_load(it) != nullptr && !it.on_cpu(); },
+                                  [](const Operand& other) { return line_of_load(other) != nullptr; });
+  if (!pair || !line_of_load(*pair.it)->same_line(*line_of_load(*pair.other))) return std::nullopt;
+  const Frame& line = *line_of_load(*pair.it);
+  auto code = give_argument(line.source, "torch.load", "map_location", "\"cpu\"");
+  if (!code) return std::nullopt;
+  return Cause{"checkpoint-device", Confidence::medium,
+               fmt::format("{} read what had been saved from {} and from {}, and without map_location it lies there "
+                           "again: {} meets {}.",
+                           at(&line), pair.it->device, pair.other->device, pair.it->name, pair.other->name),
+               repair_of(line, std::move(*code))};
+}
+
 std::optional<Cause> loaded(const Evidence& evidence) {
   const auto pair = evidence.pair([](const Operand& it) { return line_of_load(it) != nullptr; },
                                   [](const Operand& other) { return line_of_load(other) == nullptr; });

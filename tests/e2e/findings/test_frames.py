@@ -220,7 +220,7 @@ OPERANDS = {
     "return method(b)": ["b cuda:1", "a cuda:0"],
     "return (c := a.neg()) + b": ["c cuda:0", "b cuda:1"],
     "return pair[where] + pair[1 - where]": ["pair[where] cuda:0", "right cuda:1"],
-    "return (a.neg()\n        .add_(\n        b\n    ))": ["b cuda:1", " cuda:0"],
+    "return (a.neg()\n        .add_(\n        b\n    ))": ["=a.neg() cuda:0", "b cuda:1"],
     "return torch.nn.functional.linear(a, b * 2)": ["a cuda:0", "=b * 2 cuda:1"],
     "return torch.index_select(a, 0, elsewhere.long())": ["a cuda:0", "=elsewhere.long() cuda:1"],
     "return a[elsewhere]": ["a cuda:0", "elsewhere cuda:1"],
@@ -268,7 +268,6 @@ WITHOUT_COLUMNS = {  # a line with one operation, or with one whose operands do 
     "return (c := a.neg()) + b": ["c cuda:0", "b cuda:1"],
     "a[index] = b": ["a cuda:0", "index cuda:0", "b cuda:1"],
     "return a * 2 + b.neg()": ["=a * 2 cuda:0", "=b.neg() cuda:1"],
-    "return (a.neg()\n        .add_(\n        b\n    ))": ["=a.neg() cuda:0", "b cuda:1"],
 }
 
 

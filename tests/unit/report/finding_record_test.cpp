@@ -48,6 +48,14 @@ TEST(FindingRecord, AWrongTypeCountsAsAbsentAndAnUnknownFieldStays) {
   EXPECT_EQ(to_json(finding)["later"], Json::parse(R"({"a":[1]})"));
 }
 
+TEST(FindingRecord, AFrameKeepsWhereItsStatementBegins) {
+  const Json record = Json::parse(
+      R"({"record":"finding","kind":"refused-op",
+          "python":[{"file":"a.py","line":14,"function":"f","source":"x = f(\n y).z","source_line":13}]})");
+  EXPECT_EQ(read(record).stack.at(0).source_line, 13);
+  EXPECT_EQ(fields(to_json(read(record))), fields(record));
+}
+
 TEST(FindingRecord, FieldsStandInTheOrderOfTheirKind) {
   Finding finding;
   finding.kind = "copy-mismatch";

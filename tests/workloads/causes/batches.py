@@ -261,3 +261,23 @@ def again(layer, device):
     args, kwargs = caught()
     return layer(*args, **kwargs)
 again(Gated().to("cuda:0"), "cuda:0")
+
+# === what several ranks have saved is read by one line
+# category: checkpoint-device
+# confidence: medium
+# repairs: cause
+# says: read what had been saved from
+# fix: parts.append(torch.load(file, map_location="cpu"))
+import io
+
+def collected(files):
+    parts = []
+    for file in files:
+        parts.append(torch.load(file))
+    return torch.cat([part["scores"] for part in parts])
+
+files = [io.BytesIO(), io.BytesIO()]
+for rank, file in enumerate(files):
+    torch.save({"scores": torch.ones(2, device=f"cuda:{rank}")}, file)
+    file.seek(0)
+collected(files)

@@ -790,3 +790,20 @@ class Model:
 model = Model()
 model.train("cuda:0")
 model.latent(torch.ones(2, 3))
+
+# === an adapter on another card beside the layer that it stands in front of
+# category: input-not-moved
+# confidence: medium
+# repairs: line
+# fix: low = self.up(self.down(x.to(self.down.weight.device))).to(x.device)
+class Adapter(nn.Module):
+    def __init__(self, layer):
+        super().__init__()
+        self.forward_of_layer = layer.forward
+        self.down, self.up = nn.Linear(4, 2), nn.Linear(2, 4)
+
+    def forward(self, x):
+        low = self.up(self.down(x))
+        return self.forward_of_layer(x) + low
+
+Adapter(nn.Linear(4, 4).to("cuda:0")).to("cuda:1")(torch.ones(3, 4, device="cuda:0"))
