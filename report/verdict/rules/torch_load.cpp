@@ -60,7 +60,7 @@ std::optional<Cause> read_to_several_devices(const Evidence& evidence) {
   if (!pair || !line_of_load(*pair.it)->same_line(*line_of_load(*pair.other))) return std::nullopt;
   const Frame& line = *line_of_load(*pair.it);
   auto code = give_argument(line.source, "torch.load", "map_location", "\"cpu\"");
-  if (!code) return std::nullopt;
+  if (!code || keyword_argument(line.source, "map_location")) return std::nullopt;
   return Cause{"checkpoint-device", Confidence::medium,
                fmt::format("{} read what had been saved from {} and from {}, and without map_location it lies there "
                            "again: {} meets {}.",
