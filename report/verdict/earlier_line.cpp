@@ -148,12 +148,12 @@ std::vector<std::pair<int64_t, std::string_view>> statements_around(const Frame&
     const size_t first = std::min(rest.find('\n'), rest.size());
     size_t end = first;
     int lines = 1;
-    while (end < rest.size() && lines < kMostLines && Scan(rest.substr(0, end)).open > 0) {
+    bool open = Scan(rest.substr(0, end)).open > 0;
+    for (; open && end < rest.size() && lines < kMostLines; ++lines) {
       end = std::min(rest.find('\n', end + 1), rest.size());
-      ++lines;
+      open = Scan(rest.substr(0, end)).open > 0;
     }
-    // A bracket that is not closed may be one of a text's.
-    if (Scan(rest.substr(0, end)).open > 0) end = first, lines = 1;
+    if (open) end = first, lines = 1;  // a bracket that is not closed may be one of a text's
     found.emplace_back(number, rest.substr(0, end));
     rest.remove_prefix(std::min(rest.size(), end + 1));
     number += lines;

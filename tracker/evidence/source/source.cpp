@@ -93,7 +93,8 @@ Source::Source(const python::Api& api, const std::string& file) {
   trim_line_ends(lines_);
 }
 
-// Statements that share a line are one; so are a compound statement's header and what stands on its line.
+// Statements that share a line are one; so are a compound statement's header and what stands on its line. Not by a Scan
+// of the whole file: a line that is no Python, as a notebook's commands are, would hide all below it.
 const std::vector<int>& Source::statements() const {
   if (statements_.size() == lines_.size()) return statements_;
   statements_.clear();

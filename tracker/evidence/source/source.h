@@ -46,8 +46,8 @@ class Source {
   int first_line(const Region& region) const { return shown(region).line; }
   // The same with what stands around it.
   finding::Around around(const Region& region, Margin margin = {}) const;
-  // The region's own text; whole lines where its columns are unknown. Without an end line, as many lines as close its
-  // brackets.
+  // The region's own text; whole lines where its columns are unknown. Without an end line, all
+  // lines of its statement from its own on.
   std::string text(const Region& region) const;
   // What stands before and after the region on its first and its last line; empty where its columns are unknown.
   std::string before(const Region& region) const;
