@@ -283,3 +283,11 @@ with torch.no_grad():
     assert cause["fix"] == "self.scale._hf_hook.pre_forward(self.scale)\nfactor = self.scale.factor.abs()"
     assert "accelerate's hooks" in cause["because"]
     assert cause["line"] == 18, "where the factor is read"
+
+
+def test_a_device_that_the_file_of_an_ended_function_keeps(rehearse, tmp_path):
+    """No function of it runs any more: its names are those of what was imported."""
+    (tmp_path / "reading.py").write_text('import torch\n\ndevice = torch.device("cuda:1")\n\ndef read(values):\n    return torch.tensor(values, device="cuda")\n')
+    outcome = rehearse(HEAD + 'import reading\nmodel = nn.Linear(2, 1).to("cuda:1")\nmodel(reading.read([[1.0, 2.0]]))\n')
+    cause = outcome.finding["cause"]
+    assert (cause["file"], cause["fix"]) == (str(tmp_path / "reading.py"), "return torch.tensor(values, device=device)")

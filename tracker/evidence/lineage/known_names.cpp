@@ -101,12 +101,33 @@ std::vector<KnownNames::Known> KnownNames::of_live(const FunctionText& function,
   return names;
 }
 
-// Devices that the module of a file keeps, where a function of it still runs.
+// The names of the module that a file is: of a function of it that runs, else of what was imported under the file's name
+// or that of a package around it.
+Ref KnownNames::module_code(const std::string& file) const {
+  const auto frame = std::find_if(frames_.begin(), frames_.end(), [&](const Frame& each) { return each.file == file; });
+  if (frame != frames_.end()) return frame->globals(api_);
+  constexpr std::string_view kPython = ".py";
+  if (!file.ends_with(kPython)) return {};
+  std::string name;
+  for (std::string_view rest = std::string_view(file).substr(0, file.size() - kPython.size()); !rest.empty();) {
+    const size_t slash = rest.rfind('/');
+    const std::string_view part = rest.substr(slash + 1);
+    if (!is_dotted_name(std::string(part))) break;
+    if (part != "__init__" || !name.empty()) name = name.empty() ? std::string(part) : fmt::format("{}.{}", part, name);
+    rest = rest.substr(0, slash == rest.npos ? 0 : slash);
+    const Ref module = python::imported_module(api_, name.c_str());
+    Ref names = module ? python::instance_dict(api_, module.get()) : Ref();  // attributes may be a program's code
+    if (const Ref from = names ? python::entry(api_, names.get(), "__file__") : Ref();
+        from && python::text(api_, from.get()) == file)
+      return names;
+  }
+  return {};
+}
+
+// Devices that it keeps.
 std::vector<KnownNames::Known> KnownNames::of_module_code(const std::string& file) const {
   std::vector<Known> names;
-  const auto frame = std::find_if(frames_.begin(), frames_.end(), [&](const Frame& each) { return each.file == file; });
-  if (frame == frames_.end()) return names;
-  const Ref globals = frame->globals(api_);
+  const Ref globals = module_code(file);
   for (python::DictEntries each(api_, globals.get()); each.next();) {
     const std::string name = python::text(api_, each.key());
     if (speaks_of_a_device(name)) names.push_back({name, Ref::borrowed(api_, each.value())});

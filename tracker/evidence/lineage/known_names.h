@@ -74,6 +74,7 @@ class KnownNames {
   std::vector<Known> through_call(const std::vector<Known>& outside, std::optional<size_t> live,
                                   const stacks::PythonFrame& caller, const stacks::PythonFrame& called,
                                   const FunctionText& function, bool module) const;
+  python::Ref module_code(const std::string& file) const;
   std::vector<Known> of_module_code(const std::string& file) const;
   python::Ref only_object_of(const std::string& method) const;
   void each_below(PyObject* module, int& left, const std::function<void(PyObject*)>& visit) const;
