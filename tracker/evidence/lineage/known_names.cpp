@@ -101,8 +101,8 @@ std::vector<KnownNames::Known> KnownNames::of_live(const FunctionText& function,
   return names;
 }
 
-// The names of the module that a file is: of a function of it that runs, else of what was imported under the file's name
-// or that of a package around it.
+// The names of the module that a file is. It is one of a function that runs, or was imported under the file's name or
+// with its packages' in front.
 Ref KnownNames::module_code(const std::string& file) const {
   const auto frame = std::find_if(frames_.begin(), frames_.end(), [&](const Frame& each) { return each.file == file; });
   if (frame != frames_.end()) return frame->globals(api_);
