@@ -261,6 +261,31 @@ std::optional<Fix> move_where_bound(const Evidence& evidence) {
   return std::nullopt;
 }
 
+// `x = read(file).to(self.device)` above `x = resized(x)`, which the failing line computes with: it goes to where the
+// model is.
+std::optional<Fix> redirect_above(const Evidence& evidence) {
+  const auto own = innermost_project(evidence.stack);
+  const auto pair = evidence.pair([](const Operand& it) { return !it.is_of_state() && !it.on_cpu(); },
+                                  [](const Operand& other) { return other.is_state() && !other.on_cpu(); });
+  if (!own || !pair) return std::nullopt;
+  const std::string device = device_expression(evidence, *own, *pair.other);
+  constexpr std::string_view kNext = "next(";
+  const std::string_view root =
+      variable_of(std::string_view(device).substr(device.starts_with(kNext) ? kNext.size() : 0));
+  std::vector<std::string_view> names = {pair.it->name_in(*own)};
+  for (const Operand& source : pair.it->computed_from)
+    if (source.device == pair.it->device) names.push_back(source.name_in(*own));
+  for (const std::string_view name : names) {
+    if (!is_identifier(name) || !is_identifier(root)) continue;
+    auto line = assigned_above(evidence.stack[*own], name);
+    while (line && !redirect_move(line->source, device) && reads(line->source, name) > 0)
+      line = assigned_above(Frame(*line), name);
+    auto code = line ? redirect_move(line->source, device) : std::nullopt;
+    if (code && (root == "self" || bound_above(*line, root))) return repair_of(*line, std::move(*code));
+  }
+  return std::nullopt;
+}
+
 // The failing line, where it does not show what lies on the CPU: what it calls has made that, as a function of
 // TorchScript's whose lines no frame tells.
 std::optional<Fix> line_that_hides(const Evidence& evidence) {
@@ -379,6 +404,7 @@ finding::Cause cause_of(const Finding& finding) noexcept try {
     if (auto fix = move_where_called(evidence)) cause.fix = std::move(fix);
   if (!cause.fix && may_meet_anywhere(evidence, cause))
     if (auto fix = use_site(evidence); fix && !writes_number(evidence, *fix)) cause.fix = std::move(fix);
+  if (!cause.fix) cause.fix = redirect_above(evidence);
   if (!cause.fix) cause.fix = move_where_bound(evidence);
   if (!cause.fix) cause.fix = move_expression_given(evidence);
   if (!cause.fix) cause.fix = redirect_a_move(evidence);

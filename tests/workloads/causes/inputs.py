@@ -665,3 +665,21 @@ def step(model, rows, aims):
     return (difference * difference).sum()
 
 step(nn.Linear(3, 1).to("cuda:0"), [[1.0, 2.0, 3.0]], [[1.0]])
+
+# === taken to a default device, and computed with, above the line that meets the model
+# category: input-not-moved
+# confidence: medium
+# repairs: cause
+# fix: image = image.to(next(self.model.patches.parameters()).device)
+class Processor:
+    def __init__(self, model, device="cuda"):
+        self.model, self.device = model, device
+
+    def features(self, image):
+        image = image.to(self.device)
+        image = nn.functional.interpolate(image, size=8)
+        return self.model.patches(image - 0.5)
+
+model = nn.Module()
+model.patches = nn.Conv2d(3, 2, 4)
+Processor(model.to("cuda:1")).features(torch.ones(1, 3, 4, 4))
