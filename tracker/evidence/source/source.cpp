@@ -1,6 +1,7 @@
 #include "tracker/evidence/source/source.h"
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <sstream>
 #include <string_view>
@@ -93,6 +94,13 @@ Source::Source(const python::Api& api, const std::string& file) {
   trim_line_ends(lines_);
 }
 
+// What may begin or end a literal, a comment or a bracket, or goes on in the next line.
+constexpr auto kSigns = [] {
+  std::array<bool, 256> signs{};
+  for (const char sign : std::string_view("\\\"'#()[]{}")) signs[static_cast<unsigned char>(sign)] = true;
+  return signs;
+}();
+
 // Statements that share a line are one; so are a compound statement's header and what stands on its line. Not by a Scan
 // of the whole file: a line that is no Python, as a notebook's commands are, would hide all below it.
 const std::vector<int>& Source::statements() const {
@@ -108,6 +116,7 @@ const std::vector<int>& Source::statements() const {
     goes_on = false;
     for (size_t at = 0; at < line.size(); ++at) {
       const char c = line[at];
+      if (!kSigns[static_cast<unsigned char>(c)]) continue;
       if (c == '\\') {
         goes_on = ++at >= line.size();
       } else if (!literal.empty()) {
