@@ -32,6 +32,20 @@ inline constexpr Function kTable[] = {
 #undef TORCH_FUNCTION
 };
 
+// PyTorch, as most programs import it, and as some do: `import torch as th`.
+inline constexpr std::string_view kModules[] = {"torch", "th"};
+
+// Is that PyTorch's name?
+inline bool is_torch(std::string_view name) {
+  return std::find(std::begin(kModules), std::end(kModules), name) != std::end(kModules);
+}
+
+// Of what begins with that name, as `torch.device(0)`, the rest. Empty: it begins with another one.
+inline std::string_view after_torch(std::string_view text) {
+  const size_t dot = text.find('.');
+  return dot != text.npos && is_torch(text.substr(0, dot)) ? text.substr(dot + 1) : std::string_view();
+}
+
 // Without traits for a function that the table does not have.
 inline Function function_named(std::string_view name) {
   const auto found =

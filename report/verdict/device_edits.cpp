@@ -26,7 +26,7 @@ constexpr std::string_view kCudaTypes[] = {"BFloat16Tensor", "BoolTensor", "Byte
 // By the module's name, or another one that many programs import it under. The array API standard calls an array's
 // namespace xp: it may be NumPy, but not where it has made a tensor.
 bool of_torch(std::string_view name) {
-  return name.starts_with("torch.") || name.starts_with("th.") || name.starts_with("xp.");
+  return is_torch(name.substr(0, name.find('.'))) || name.starts_with("xp.");
 }
 
 // Calls of functions that make a tensor and take device=: torch.zeros(…), torch.fft.fftfreq(…), x.new_zeros(…).
@@ -53,7 +53,8 @@ std::vector<Call> deciding_calls(std::string_view source, const Scan& scan) {
 
 bool current_device_literal(std::string_view value) {
   const std::string text = with_one_quote(trimmed(value));
-  return text == "\"cuda\"" || text == "torch.device(\"cuda\")" || text == "torch.cuda.current_device()";
+  const std::string_view rest = after_torch(text);
+  return text == "\"cuda\"" || rest == "device(\"cuda\")" || rest == "cuda.current_device()";
 }
 
 // A device, as far as its spelling tells: a string, torch.device(…), a number, or a name that says so.
@@ -61,10 +62,10 @@ bool looks_like_a_device(std::string_view value) {
   value = trimmed(value);
   if (value.empty()) return false;
   if (value.front() == '"' || value.front() == '\'') return true;
-  if (value.starts_with("torch.device(")) return true;
+  if (after_torch(value).starts_with("device(")) return true;
   if (std::all_of(value.begin(), value.end(), [](unsigned char c) { return std::isdigit(c); })) return true;
   if (value.ends_with(']')) return value.substr(0, value.find('[')).find("device") != value.npos;  // of a table
-  return value.ends_with("device") || value.ends_with("device_id") || value == "torch.cuda.current_device()";
+  return value.ends_with("device") || value.ends_with("device_id") || after_torch(value) == "cuda.current_device()";
 }
 
 // Is the call, whose name has a part at `name`, all that is given for an argument?
@@ -96,7 +97,7 @@ std::vector<Call> device_moves(std::string_view source, const Scan& scan) {
     if (spans.size() != 1) return false;
     std::string_view given = trimmed(source.substr(spans[0].begin, spans[0].end - spans[0].begin));
     if (given.starts_with("dtype=")) return true;
-    return is_reference(given) && (given.starts_with("torch.") || given == "dtype" || given.ends_with(".dtype"));
+    return is_reference(given) && (!after_torch(given).empty() || given == "dtype" || given.ends_with(".dtype"));
   });
   return calls;
 }
@@ -128,7 +129,7 @@ bool makes_tensor(std::string_view source) {
 
 bool constructs_tensor(std::string_view source) {
   const auto old = [](std::string_view before, std::string_view name) {
-    return before == "torch." && name.ends_with("Tensor");
+    return before.ends_with('.') && is_torch(before.substr(0, before.size() - 1)) && name.ends_with("Tensor");
   };
   return !find_calls_if(source, Scan(source), old).empty();
 }
@@ -304,7 +305,7 @@ std::optional<std::string> begins_with(std::string_view expression) {
     return function_named(expression.substr(name, open - name)).follows_operands() &&
            !keyword_value(expression, arguments(expression, scan, {name, open, close}), "device");
   };
-  for (const std::string_view prefix : {"torch.nn.functional.", "torch.", "F."}) {
+  for (const std::string_view prefix : {"torch.nn.functional.", "torch.", "th.", "F."}) {
     if (!expression.starts_with(prefix)) continue;
     const size_t open = name_end(expression, prefix.size());
     if (open >= expression.size() || expression[open] != '(') return std::nullopt;

@@ -248,7 +248,7 @@ std::optional<Fix> load_where(const Evidence& evidence, const Frame& load, const
   const std::string device =
       device_in_earlier_line(evidence, load, target)
           .value_or(device_of_loaded(load.source, expression_or_number(evidence, load, target.device)));
-  auto code = give_argument(load.source, "torch.load", "map_location", device);
+  auto code = give_map_location(load.source, device);
   if (!code) return std::nullopt;
   return repair_of(load, std::move(*code));
 }

@@ -24,7 +24,7 @@ constexpr std::string_view kMeetsAny[] = {"copy_", "expand_as", "view_as", "resh
 // Of all elements: a tensor without dimensions, which may meet any device where it lies on the CPU.
 constexpr std::string_view kOfAllElements[] = {"sum", "mean", "prod",   "max", "min", "norm",
                                                "std", "var",  "median", "any", "all"};
-constexpr std::string_view kTorch[] = {"torch", "F", "nn", "functional"};
+constexpr std::string_view kTorch[] = {"torch", "th", "F", "nn", "functional"};
 
 // The values, with what a display shows in its place.
 std::vector<const FlowValue*> flat(const std::vector<FlowValue>& values) {
@@ -399,8 +399,9 @@ FlowValue FlowReader::method(const FlowValue& value, const std::string& word) {
   if (word == "cpu") {
     result.device = "cpu";
   } else if (word == "to") {
-    const bool type = arguments.all.size() == 1 && !arguments.said &&
-                      (arguments.all[0].device == "" && text_.substr(arguments.all[0].begin).starts_with("torch."));
+    const bool type =
+        arguments.all.size() == 1 && !arguments.said &&
+        (arguments.all[0].device == "" && !torch_functions::after_torch(text_.substr(arguments.all[0].begin)).empty());
     if (type)
       result.device = value.device;
     else if (arguments.said && !arguments.said->empty())
@@ -457,7 +458,7 @@ FlowValue FlowReader::call(const FlowValue& callee) {
   result.begin = callee.begin;
   result.end = at_;
   const auto all = flat(arguments.all);
-  if (name == "torch.device") {
+  if (torch_functions::after_torch(name) == "device") {
     if (arguments.said) result.said = *arguments.said;
     return result;
   }

@@ -4,8 +4,10 @@
 #include <cctype>
 #include <vector>
 
+#include "common/format.h"
 #include "common/name_steps.h"
 #include "common/text.h"
+#include "common/torch_functions.h"
 #include "report/verdict/statement_scan.h"
 
 namespace devtrace::report::verdict {
@@ -297,6 +299,12 @@ std::optional<std::string> give_argument(std::string_view source, std::string_vi
   std::string more = std::string(keyword).append("=").append(value);
   if (!spans.empty()) more.insert(0, ", ");
   return dedented(spliced(source, {call->close, call->close}, more));
+}
+
+std::optional<std::string> give_map_location(std::string_view source, std::string_view device) {
+  for (const std::string_view module : torch_functions::kModules)
+    if (auto code = give_argument(source, fmt::format("{}.load", module), "map_location", device)) return code;
+  return std::nullopt;
 }
 
 std::optional<std::string> keyword_argument(std::string_view source, std::string_view keyword) {

@@ -44,6 +44,8 @@ std::optional<std::string> replace_expression(std::string_view source, std::stri
 // The statement with a keyword argument given to its only call of `function`, or with that argument's value replaced.
 std::optional<std::string> give_argument(std::string_view source, std::string_view function, std::string_view keyword,
                                          std::string_view value);
+// … of torch.load, where to read to.
+std::optional<std::string> give_map_location(std::string_view source, std::string_view device);
 
 // Does the statement bind that variable itself, as a lambda's parameter or in a comprehension? It means nothing in a
 // line before.

@@ -255,8 +255,7 @@ std::optional<Cause> read_past_the_current(const Evidence& evidence, const Opera
   const finding::DeviceChoice& choice = it.placed()->choice;
   const bool current = choice.device == it.device && !choice.by_default;
   if (current && cause.fix && names(*cause.fix, it))
-    if (auto code = give_argument(load->source, "torch.load", "map_location",
-                                  "torch.device(\"cuda\", torch.cuda.current_device())"))
+    if (auto code = give_map_location(load->source, "torch.device(\"cuda\", torch.cuda.current_device())"))
       cause.fix = repair_of(*load, std::move(*code));
   return cause;
 }

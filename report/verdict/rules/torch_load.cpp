@@ -31,8 +31,7 @@ std::optional<Cause> torch_load(const Evidence& evidence) {
       std::nullopt};
   for (const Frame& frame : evidence.stack) {
     if (!frame.project) continue;
-    if (auto code = give_argument(frame.source, "torch.load", "map_location", "\"cpu\""))
-      cause.fix = repair_of(frame, std::move(*code));
+    if (auto code = give_map_location(frame.source, "\"cpu\"")) cause.fix = repair_of(frame, std::move(*code));
     break;
   }
   return cause;
@@ -59,7 +58,7 @@ std::optional<Cause> read_to_several_devices(const Evidence& evidence) {
                                   [](const Operand& other) { return line_of_load(other) != nullptr; });
   if (!pair || !line_of_load(*pair.it)->same_line(*line_of_load(*pair.other))) return std::nullopt;
   const Frame& line = *line_of_load(*pair.it);
-  auto code = give_argument(line.source, "torch.load", "map_location", "\"cpu\"");
+  auto code = give_map_location(line.source, "\"cpu\"");
   if (!code || keyword_argument(line.source, "map_location")) return std::nullopt;
   return Cause{"checkpoint-device", Confidence::medium,
                fmt::format("{} read what had been saved from {} and from {}, and without map_location it lies there "

@@ -6,6 +6,7 @@
 #include "common/name_steps.h"
 #include "common/python_scan.h"
 #include "common/text.h"
+#include "common/torch_functions.h"
 #include "tracker/evidence/source/syntax_tree.h"
 
 namespace devtrace::evidence {
@@ -302,7 +303,7 @@ bool FunctionText::works_with(std::string_view parameter, int line) const {
     const size_t value = Scan(statement).value_begins;
     const std::string_view given = trimmed(statement.substr(value));
     const bool keeps = value != 0 && trimmed(statement).starts_with("self.") &&
-                       (given.find('(') == given.npos || given.starts_with("torch.device("));
+                       (given.find('(') == given.npos || torch_functions::after_torch(given).starts_with("device("));
     const auto reads = [&](const std::string& name) { return reads_between(begin + value, end, name); };
     const bool read = std::any_of(names.begin(), names.end(), reads);
     if (read && !keeps) return true;

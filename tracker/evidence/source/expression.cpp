@@ -210,8 +210,8 @@ class ExpressionReader {
         const std::string name = tree_.name(callee.get(), "attr");
         const Ref receiver = tree_.part(callee.get(), "value");
         const std::vector<Ref> given = tree_.parts(node, "args");
-        const bool torch =
-            receiver && tree_.kind(receiver.get()) == "Name" && tree_.name(receiver.get(), "id") == "torch";
+        const bool torch = receiver && tree_.kind(receiver.get()) == "Name" &&
+                           torch_functions::is_torch(tree_.name(receiver.get(), "id"));
         const torch_functions::Function function = torch_functions::function_named(name);
         const size_t following = function.is(torch_functions::kJoins) ? given.size() : function.follows_operands();
         if (!torch && !leaves(name) && !says_device(node)) like(receiver.get());

@@ -187,8 +187,7 @@ std::optional<Cause> collective_elsewhere(const Evidence& evidence) {
     for (const finding::Step& step : it.lineage) {
       const std::string_view device = expression_of(step, wanted);
       if (!device.empty() && step.line.same_line(line) && !keyword_argument(line.source, "map_location"))
-        if (auto code = give_argument(line.source, "torch.load", "map_location", device))
-          fix = repair_of(line, std::move(*code));
+        if (auto code = give_map_location(line.source, device)) fix = repair_of(line, std::move(*code));
     }
     return Cause{"checkpoint-device", Confidence::high,
                  fmt::format("{} was read from a file, which puts it where it lay when it was saved, whichever rank "
