@@ -49,7 +49,7 @@ $(call folder,tracker/base)
 # CPython's frames, read as memory; below it what may be used under the GIL alone (gil), and what frames hold (objects).
 $(call folder,tracker/python,binary/elf common tracker/base,gil objects)
 # Python and native stacks, each kept once under an id, named later; below it how native ones are taken and named (native).
-$(call folder,tracker/stacks,binary binary/elf binary/dwarf tracker/base tracker/python,native)
+$(call folder,tracker/stacks,common binary binary/elf binary/dwarf tracker/base tracker/python,native)
 # The types that cross into the tracker (events) and out of it (questions to the platform).
 $(call folder,tracker/interface,binary/device)
 # Which device owns an address, where a block came from, which device a thread chose, who may reach whom.

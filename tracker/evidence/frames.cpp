@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/text.h"
+#include "common/torch_function_frames.h"
 #include "tracker/evidence/source/compiled_frames.h"
 #include "tracker/evidence/source/generated_code.h"
 #include "tracker/python/frame_decoder.h"
@@ -161,13 +162,13 @@ std::vector<Frame> frames(const Api& api, const python::FrameSource& from, size_
   };
   for (const python::RawFrame& raw : python::live_frames(from, most))
     if (found.size() < most) take_with_inlined(describe(api, *from.reader, raw));
-  if (from.reader || !python::holds_gil(api)) return found;
-  Ref next = Ref::borrowed(api, api.PyEval_GetFrame());
+  Ref next = from.reader || !python::holds_gil(api) ? Ref() : Ref::borrowed(api, api.PyEval_GetFrame());
   while (next && found.size() < most) {
     Ref outer(api, api.PyFrame_GetBack(next.get()));
     take_with_inlined(describe(api, std::move(next)));
     next = std::move(outer);
   }
+  leave_out_torch_function(found);
   return found;
 }
 

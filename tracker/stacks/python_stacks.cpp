@@ -4,6 +4,7 @@
 #include <mutex>
 #include <string_view>
 
+#include "common/torch_function_frames.h"
 #include "tracker/base/arena.h"
 #include "tracker/base/spinlock.h"
 #include "tracker/python/frame_decoder.h"
@@ -211,6 +212,7 @@ std::vector<PythonFrame> resolve(StackId id) {
   table.for_each_frame(id, [&](const StackDepot::Frame& frame) {
     frames.push_back({std::string(frame.file), std::string(frame.function), frame.line});
   });
+  leave_out_torch_function(frames);
   return frames;
 }
 

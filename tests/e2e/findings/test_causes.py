@@ -45,6 +45,22 @@ def test_the_fixes_make_them_run(ran, tmp_path):
     assert {name: text for name, text in printed.items() if "Error" in text} == {}
 
 
+def test_a_default_device_hides_no_line(ran, tmp_path):
+    """torch.set_default_device() puts a function of PyTorch's around each call: what a line gave is known all the same."""
+    names = [name for name, source in SOURCES.items() if "default_device" not in source and HEAD in source][::12]
+    assert len(names) > 12
+    around = {name: SOURCES[name].replace(HEAD, HEAD.replace("torch.manual", "torch.set_default_device('cpu'); torch.manual")) for name in names}
+    outcome, _ = start_snippets(around, tmp_path)
+
+    def said(run, name):
+        (finding,) = findings_of(run, name)
+        assert "__torch_function__" not in {frame["function"].rpartition(".")[2] for frame in finding["python"]}
+        return {key: finding["cause"].get(key) for key in ("category", "confidence", "because", "line", "fix", "also")}
+
+    for name in names:
+        assert said(outcome, name) == said(ran, name), name
+
+
 def test_an_optimizers_state_says_whose_it_is(rehearse):
     outcome = rehearse(
         HEAD + """
