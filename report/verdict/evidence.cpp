@@ -41,13 +41,27 @@ Evidence::Evidence(const Finding& it) : finding(it), operands(it.operands) {
     return std::ranges::any_of(
         each.names, [&](const auto& name) { return name.frame < stack.size() && stack[name.frame].project; });
   };
+  // The only variable there that the line reads and that may be it, as of memory that nobody was seen to make.
+  const auto given_there = [&](const Operand& each) -> const finding::Mention* {
+    const auto own = innermost_project(stack);
+    const finding::Mention* found = nullptr;
+    for (const finding::Mention& mention : refusal.mentions) {
+      if (!own || mention.frame != *own || mention.device != each.device) continue;
+      if (found) return nullptr;
+      found = &mention;
+    }
+    return found;
+  };
   for (Operand& operand : operands) {
     // What a library has made for itself of what the line gives it is that.
-    if (!operand.names.empty() && !named(operand) && operand.computed_from.size() == 1 &&
-        of_this_line(operand.created) && !operand.moved.known() && named(operand.computed_from[0])) {
+    const bool of_given =
+        !operand.names.empty() && !named(operand) && of_this_line(operand.created) && !operand.moved.known();
+    if (of_given && operand.computed_from.size() == 1 && named(operand.computed_from[0])) {
       Operand given = operand.computed_from[0];
       given.mismatched = operand.mismatched;
       operand = std::move(given);
+    } else if (const auto* const given = of_given && operand.computed_from.empty() ? given_there(operand) : nullptr) {
+      operand.names.push_back({given->frame, given->name});
     }
     prepare(operand);
     if (operand.expression.empty()) continue;

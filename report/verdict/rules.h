@@ -89,6 +89,10 @@ const finding::RunningModule* maker_of(const Evidence& evidence, const Operand&)
 // stored that: a method was given it.
 bool is_given_to_an_object(const Evidence&, const Operand&);
 
+// The step in which a line of the program's brought what stands beside the operand to a device, and not the operand.
+// Null: none did.
+const finding::Step* left_by(const Operand&);
+
 // Has an object that is no module had it, as an attribute or within one, since before this call?
 bool is_owned_by_an_object(const Evidence&, const Operand&);
 

@@ -323,7 +323,9 @@ const Frame* maker_changed_by(const Evidence& evidence, const Fix& fix) {
 
 // No rule knows, and what repairs it is to move what a line constructed on the CPU.
 void name_the_constructor(const Evidence& evidence, Cause& cause) {
-  if (cause.category != "unknown" || !cause.fix || cause.fix->repairs != Repairs::cause) return;
+  const bool plain =
+      cause.category == "unknown" || (cause.category == "input-not-moved" && cause.confidence == Confidence::low);
+  if (!plain || !cause.fix || cause.fix->repairs != Repairs::cause) return;
   const auto [it, step] = passed_there(evidence.operands, *cause.fix, "constructed");
   if (!step) return;
   cause.category = "created-without-device";

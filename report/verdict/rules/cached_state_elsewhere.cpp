@@ -232,7 +232,9 @@ std::optional<Cause> answered_from_before(const Evidence& evidence) {
 
 std::optional<Cause> cached_state_elsewhere(const Evidence& evidence) {
   const auto not_state = [](const Operand& operand) { return !operand.is_state(); };
-  auto pair = evidence.pair([](const Operand& it) { return is_cache(it) && !it.is_state(); }, not_state);
+  // What a line of the program's has left where it was, and not what lies beside it, is data, whoever keeps it.
+  auto pair =
+      evidence.pair([](const Operand& it) { return is_cache(it) && !it.is_state() && !left_by(it); }, not_state);
   if (!pair) {
     for (const auto& rule : {kept_by_its_module, set_up_elsewhere, answered_from_memory, given_from_an_earlier_call})
       if (auto cause = rule(evidence)) return cause;

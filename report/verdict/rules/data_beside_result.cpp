@@ -199,8 +199,9 @@ std::optional<Cause> never_moved(const Evidence& evidence) {
     return !is_of_kept(evidence, it) && !it.is_of_state() && it.on_cpu() && !it.moved.known() && made &&
            !says_device(made->source);
   };
-  const auto pair = evidence.pair(
-      left, [](const Operand& other) { return !other.on_cpu() && other.placed() && other.placed()->line(); });
+  const auto pair = evidence.pair(left, [](const Operand& other) {
+    return !other.on_cpu() && ((other.placed() && other.placed()->line()) || !other.lineage.empty());
+  });
   if (!pair) {
     auto cause = given_to_a_function(evidence);
     if (!cause) cause = given_from_another_gpu(evidence);

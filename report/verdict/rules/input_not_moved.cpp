@@ -49,6 +49,26 @@ bool made_by_the_model(const Evidence& evidence, const Operand& it) {
          evidence.made_by_a_modules_method(it);
 }
 
+// Brought to a GPU by its name, and given to a model that a line made on another one without saying any: that was the
+// default device then.
+std::optional<Cause> made_on_a_default(const Evidence& evidence, const Operand& input, const Operand& state,
+                                       std::optional<size_t> caller) {
+  const Frame* const made = state.created.line();
+  if (input.on_cpu() || !input.moved.known() || went_without_a_number(input) || state.moved.known() || !made ||
+      !made->project || says_device(made->source) || !state.is_of_whole_model())
+    return std::nullopt;
+  Cause cause{
+      "default-or-current-device", Confidence::medium,
+      fmt::format("{} was brought to {} and is given to {}, whose {} was made on {} by {}, which says no device: "
+                  "that was the default one then.",
+                  input.name, input.device, state.root_class.empty() ? "a model" : state.root_class, state.name,
+                  state.device, at(made)),
+      std::nullopt};
+  if (caller && evidence.stack[*caller].project) cause.fix = move_at_call(evidence, *caller, input, state);
+  if (!cause.fix) cause.fix = move_where_named(evidence, input, state);
+  return cause;
+}
+
 std::optional<Cause> model_input(const Evidence& evidence) {
   // Of an intermediate result that is asked for which it was computed from: the line itself gave nobody anything.
   const auto input = [&](const Operand& it) {
@@ -88,6 +108,7 @@ std::optional<Cause> model_input(const Evidence& evidence) {
   const bool sure = caller && (given || made_by_caller(evidence, *pair.it, *caller)) &&
                     surely_left(evidence, *pair.it, *pair.other, *caller);
 
+  if (auto cause = made_on_a_default(evidence, *pair.it, *pair.other, caller)) return cause;
   // Not left behind: it was brought to a GPU, and which one was not said.
   const bool unnumbered = went_without_a_number(*pair.it);
   Cause cause{unnumbered ? "default-or-current-device" : kInputNotMoved,

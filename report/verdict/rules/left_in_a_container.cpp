@@ -105,12 +105,6 @@ std::optional<std::string> move_along_with_holder(std::string_view source, std::
                                       field, module, std::string_view(*value).substr(own.size()))));
 }
 
-const finding::Step* left_by(const Operand& it) {
-  const auto step =
-      std::find_if(it.lineage.begin(), it.lineage.end(), [](const finding::Step& each) { return each.what == "left"; });
-  return step == it.lineage.end() || !step->line.project ? nullptr : &*step;
-}
-
 // The operand, or the first that it was computed from where one line has left all of them.
 const Operand& what_was_left(const Operand& it) {
   if (left_by(it) || it.computed_from.empty() || it.moved.known()) return it;
@@ -188,6 +182,12 @@ std::optional<Fix> move_beside(const Operand& it, std::string_view moved, const 
 }
 
 }  // namespace
+
+const finding::Step* left_by(const Operand& it) {
+  const auto step =
+      std::find_if(it.lineage.begin(), it.lineage.end(), [](const finding::Step& each) { return each.what == "left"; });
+  return step == it.lineage.end() || !step->line.project ? nullptr : &*step;
+}
 
 std::optional<Cause> left_in_a_container(const Evidence& evidence) {
   // What a module has registered lies in no container, nor does what the failing function has put there by itself.

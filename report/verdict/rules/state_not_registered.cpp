@@ -159,6 +159,19 @@ bool of_a_module_left(const Operand& it, const Operand::Hidden& hidden) {
                      [](const Holder& each) { return each.is_module(); });
 }
 
+// Does the module keep the same of other calls where the other operand lies? It collects them, and no move of it has
+// left one of them behind.
+bool is_collected(const Evidence& evidence, const Operand& it, const Operand::Hidden& hidden) {
+  const auto at_run_time = [](const Operand& each) {
+    return !each.is_state() && !each.moved.known() && !in_a_constructor(each.created.stack);
+  };
+  return at_run_time(it) && std::any_of(evidence.operands.begin(), evidence.operands.end(), [&](const Operand& other) {
+           const auto beside = other.device != it.device && at_run_time(other) ? other.hidden() : Operand::Hidden();
+           return beside && beside.owner().name == hidden.owner().name &&
+                  beside.chain->holders.size() == hidden.chain->holders.size();
+         });
+}
+
 // Somebody holds it, as can be seen, and nothing that .to() of that module reaches.
 std::optional<Cause> hidden_state(const Evidence& evidence) {
   const auto pair = evidence.pair(
@@ -169,6 +182,7 @@ std::optional<Cause> hidden_state(const Evidence& evidence) {
                !(it.on_cpu() && it.moved.known()) && !evidence.made_inside_model(it) &&
                !made_just_now(evidence, it, hidden) && !beside_its_owner(evidence, it, hidden) &&
                !spread_owner(evidence, it) && !constructs(evidence.stack, hidden.owner().type) &&
+               !is_collected(evidence, it, hidden) &&
                (it.is_state() || made_in_construction(it) || a_constant(evidence, it) ||
                 given_to_its_constructor(evidence, it, hidden));
       },
@@ -262,8 +276,11 @@ std::optional<Cause> computed_from_what_its_producer_keeps(const Evidence& evide
 
 // No name leads from the module to it, as where a view of it is given, or a copy of an object with other parts.
 std::optional<Cause> made_with_its_module(const Evidence& evidence) {
-  const auto pair = evidence.pair([&](const Operand& it) { return !module_that_made(evidence, it).empty(); },
-                                  [](const Operand& other) { return !other.on_cpu(); });
+  const auto made = [&](const Operand& it) {
+    const auto hidden = it.hidden();
+    return !module_that_made(evidence, it).empty() && !(hidden && is_collected(evidence, it, hidden));
+  };
+  const auto pair = evidence.pair(made, [](const Operand& other) { return !other.on_cpu(); });
   if (!pair) return std::nullopt;
   const std::string_view type = module_that_made(evidence, *pair.it);
   return Cause{kStateNotRegistered, Confidence::medium,

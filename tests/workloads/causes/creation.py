@@ -574,3 +574,30 @@ def train(x, labels):
     criterion = nn.BCEWithLogitsLoss(pos_weight=weight)
     return criterion(model(x), labels)
 train(torch.ones(2, 3, device="cuda:0"), torch.ones(2, device="cuda:0"))
+
+# === what a module collects from call to call, some of it elsewhere
+# category: created-without-device
+# confidence: medium
+# repairs: cause
+# fix: second = torch.tensor(0.0, device=next(self.parameters()).device)
+class Trained(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net, self.seen = nn.Linear(2, 1), []
+
+    def losses(self, first, second):
+        if second is None:
+            second = torch.tensor(0.0)
+        return first, second
+
+    def step(self, x, both):
+        loss = self.net(x).mean()
+        self.seen.append(self.losses(loss, loss * 0.5 if both else None))
+
+    def end(self):
+        return torch.stack([second for _, second in self.seen])
+
+trained = Trained().to("cuda:0")
+for both in (False, True):
+    trained.step(torch.ones(3, 2, device="cuda:0"), both)
+trained.end()

@@ -322,3 +322,33 @@ attached = Attached()
 attached.load()
 rows = torch.tensor([read(), read()])
 attached(rows)
+
+# === brought to a GPU by its name, and given to a module that is kept from another default device
+# category: default-or-current-device
+# confidence: medium
+# repairs: cause
+# says: which says no device: that was the default one then
+# fix: return rope(places.to(next(rope.buffers()).device))
+TABLES = {}
+
+class Rope(nn.Module):
+    def __init__(self, length):
+        super().__init__()
+        self.register_buffer("table", torch.outer(torch.arange(length).float(), torch.ones(2)).cos())
+
+    def forward(self, places):
+        return self.table.index_select(0, places)
+
+def rope_of(length):
+    if length not in TABLES:
+        TABLES[length] = Rope(length)
+    return TABLES[length]
+
+def turned(device):
+    with torch.device(device):
+        rope = rope_of(8)
+    places = torch.arange(4).to(device)
+    return rope(places)
+
+for device in ("cuda:0", "cuda:1"):
+    turned(device)

@@ -683,3 +683,65 @@ class Processor:
 model = nn.Module()
 model.patches = nn.Conv2d(3, 2, 4)
 Processor(model.to("cuda:1")).features(torch.ones(1, 3, 4, 4))
+
+# === kept by who gives a batch, and left by the line that brings the rest
+# category: input-not-moved
+# confidence: medium
+# repairs: line
+# says: was left there
+class Cached:
+    left = ("image",)
+
+    def __init__(self, device):
+        self.device = device
+        self.cached = {"image": torch.rand(4, 3), "place": torch.tensor([0, 2])}
+
+    def batch(self):
+        moved = {}
+        for key, value in self.cached.items():
+            if key in self.left:
+                moved[key] = value
+            else:
+                moved[key] = value.to(self.device)
+        return moved
+
+def drawn(batch):
+    places = batch["place"] + 1
+    return batch["image"][places]
+
+drawn(Cached("cuda:0").batch())
+
+# === what a library makes of memory of NumPy's, in the line that gives it
+# category: input-not-moved
+# confidence: low
+# repairs: line
+# fix: return torch.stft(wave.to(self.window.device), 8, 4, window=self.window, return_complex=True).abs()
+import numpy as np
+
+class Spectrum(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("window", torch.hann_window(8))
+
+    def forward(self, wave):
+        return torch.stft(wave, 8, 4, window=self.window, return_complex=True).abs()
+
+def heard(spectrum, wave):
+    sound = torch.from_numpy(wave)
+    return spectrum(sound)
+
+heard(Spectrum().to("cuda:0"), np.ones(32, dtype=np.float32))
+
+# === a gradient beside what a display has put together on the CPU
+# category: input-not-moved
+# confidence: low
+# repairs: line
+# fix: return grads @ directions.T.to(grads.device)
+def scores(net, x, kept):
+    hidden = net(x)
+    grads = torch.autograd.grad(hidden.square().sum(), hidden)[0]
+    grads = grads.flatten(1)
+    directions = torch.stack([each for each in kept.values()])
+    return grads @ directions.T
+
+scores(nn.Linear(3, 2).to("cuda:0"), torch.ones(4, 3, device="cuda:0"), {"a": torch.ones(2), "b": torch.zeros(2)})
