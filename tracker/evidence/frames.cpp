@@ -168,7 +168,11 @@ std::vector<Frame> frames(const Api& api, const python::FrameSource& from, size_
     take_with_inlined(describe(api, std::move(next)));
     next = std::move(outer);
   }
-  leave_out_torch_function(found);
+  leave_out_torch_function(found, [&](const Frame& frame) {
+    const std::vector<std::string> given = frame.positional(api);  // the class or mode, and the function
+    return frame.expression.starts_with("super().__torch_function__(") ||
+           (given.size() > 1 && frame.expression.starts_with(given[1] + "("));
+  });
   return found;
 }
 

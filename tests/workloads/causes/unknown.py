@@ -59,3 +59,18 @@ def filled(out, mask, table, rows):
     return out
 filled(torch.zeros(4, 3, device="cuda:0"), torch.tensor([True, False, True, False], device="cuda:0"),
        torch.ones(5, 3, device="cuda:1"), torch.tensor([1, 2], device="cuda:0"))
+
+# === behind a mode of the program's own, that counts what is called
+# category: unknown
+# confidence: low
+# repairs: line
+# fix: return average.mul(0.5) + data.to(average.device)
+class Counted(torch.overrides.TorchFunctionMode):
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        return function(*args, **(kwargs or {}))
+
+def blended(average, data):
+    with Counted():
+        return average.mul(0.5) + data
+
+blended(torch.ones(3, device="cuda:0"), torch.ones(3))
