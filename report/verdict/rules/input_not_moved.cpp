@@ -55,7 +55,8 @@ std::optional<Cause> made_on_a_default(const Evidence& evidence, const Operand& 
                                        std::optional<size_t> caller) {
   const Frame* const made = state.created.line();
   if (input.on_cpu() || !input.moved.known() || went_without_a_number(input) || state.moved.known() || !made ||
-      !made->project || says_device(made->source) || !state.is_of_whole_model())
+      !made->project || says_device(made->source) || keyword_argument(made->source, "device") ||
+      !state.is_of_whole_model())
     return std::nullopt;
   Cause cause{
       "default-or-current-device", Confidence::medium,
