@@ -107,7 +107,7 @@ std::string begin(const char* text) {
 std::string end() {
   const ReentrancyGuard inside;
   interpose::leave_cupti();
-  interpose::muted.store(true);
+  interpose::mute(true);
   if (interpose::loaded_late()) interpose::import_slots::restore();
   interpose::unhook_exceptions();
   interpose::unhook_pool();

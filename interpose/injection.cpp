@@ -41,7 +41,7 @@ void start() {
         "nothing will be seen; start the program with 'devtrace run' or LD_PRELOAD=libdevtrace.so");
   std::string why;
   if (devtrace::cupti_tracer::start(hooked, why)) {
-    devtrace::interpose::muted.store(true);
+    devtrace::interpose::mute(true);
     if (!hooked)
       warn(
           "loaded through CUDA_INJECTION64_PATH: launches and copies are seen; PyTorch's own refusals and where "
@@ -68,18 +68,18 @@ void ask_cuda_for_injection() {
 }
 
 const char* backend() {
-  return muted.load() ? "cupti" : "interpose";
+  return muted.load() != 0 ? "cupti" : "interpose";
 }
 
 void leave_cupti() {
-  if (!muted.load()) return;
+  if (muted.load() == 0) return;
   cupti_tracer::stop();
-  muted.store(false);
+  mute(false);
 }
 
 void forget_cupti_in_child() {
   cupti_tracer::after_fork_in_child();
-  muted.store(false);
+  mute(false);
 }
 
 }  // namespace devtrace::interpose

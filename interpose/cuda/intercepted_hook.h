@@ -37,7 +37,11 @@
 namespace devtrace::interpose {
 
 // While another way tells the same events (cupti_tracer/) the hooks hand on and tell nothing.
-inline constinit std::atomic<bool> muted{false};
+constexpr uint32_t kMuted = 1u << 31;
+inline constinit std::atomic<uint32_t> muted{0};  // that, then
+inline void mute(bool now) {
+  muted.store(now ? kMuted : 0);
+}
 
 template <Symbol symbol>
 bool of_cuda_12(const void* caller) {
@@ -54,16 +58,16 @@ bool of_cuda_12(const void* caller) {
 
 class InterceptedCall {
  public:
-  InterceptedCall() : enabled_(!muted.load(std::memory_order_relaxed)), outermost_(enter() && enabled_) {}
-  ~InterceptedCall() { depth_ -= depth_ > 0; }
+  [[gnu::always_inline]] InterceptedCall() : around_(enter() | muted.load(std::memory_order_relaxed)) {}
+  [[gnu::always_inline]] ~InterceptedCall() { calls_.depth = around_ & ~kMuted; }
   InterceptedCall(const InterceptedCall&) = delete;
   InterceptedCall& operator=(const InterceptedCall&) = delete;
 
-  bool enabled() const { return enabled_; }
-  bool entering() const { return enabled_; }
-  bool outermost() const { return outermost_; }
-  bool before() const { return outermost_; }
-  bool after() const { return enabled_; }
+  bool enabled() const { return (around_ & kMuted) == 0; }
+  bool entering() const { return enabled(); }
+  bool outermost() const { return around_ == 0; }
+  bool before() const { return outermost(); }
+  bool after() const { return enabled(); }
   template <class Make>
   auto value_at_entry(const Make& make) const {
     return make();
@@ -72,17 +76,27 @@ class InterceptedCall {
   [[gnu::always_inline]] const void* caller() const { return __builtin_return_address(0); }
 
  private:
-  // A handler may have left an earlier call by siglongjmp. What is called within a call stands further down the stack.
-  bool enter() {
-    if (depth_ != 0 && this >= outer_) depth_ = 0;
-    if (depth_ == 0) outer_ = this;
-    return depth_++ == 0;
+  // How many calls this one is made in. A handler may have left an earlier one by siglongjmp: what is called within a
+  // call stands further down the stack.
+  [[gnu::always_inline]] static uint32_t enter() {
+    const void* const here = __builtin_frame_address(0);  // the hook's: this object needs no place in memory
+    if (calls_.depth != 0) [[unlikely]]
+      return enter_again(here);
+    calls_ = {1, here};
+    return 0;
+  }
+  [[gnu::noinline]] static uint32_t enter_again(const void* here) {
+    if (here < calls_.outer) return calls_.depth++;
+    calls_ = {1, here};
+    return 0;
   }
 
-  static inline thread_local constinit int depth_ = 0;
-  static inline thread_local constinit const InterceptedCall* outer_ = nullptr;  // compared only
-  bool enabled_;
-  bool outermost_;
+  struct Calls {
+    uint32_t depth;
+    const void* outer;  // compared only
+  };
+  static inline thread_local constinit Calls calls_{};
+  uint32_t around_;  // these calls, and that bit where it is not enabled
 };
 using Call = InterceptedCall;
 

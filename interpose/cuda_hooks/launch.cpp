@@ -17,7 +17,19 @@ namespace {
 template <class Result>
 bool refused(const Call& call, Result result) {
   static_assert(static_cast<int>(CUDA_ERROR_INVALID_HANDLE) == static_cast<int>(cudaErrorInvalidResourceHandle));
-  return static_cast<int>(result) == CUDA_ERROR_INVALID_HANDLE && call.after() && call.outermost();
+  if (static_cast<int>(result) != CUDA_ERROR_INVALID_HANDLE) [[likely]]
+    return false;
+  return call.after() && call.outermost();
+}
+
+// Apart, as what is rare: the hook only keeps its arguments, as they came.
+[[gnu::noinline]] void emit_runtime_launch(const void* function, Handle handle, dim3 grid, dim3 block,
+                                           cudaStream_t stream, void** parameters) {
+  emit_launch(function, handle, shape(grid, block), {stream}, parameters);
+}
+[[gnu::noinline]] void emit_refused_runtime_launch(const void* function, Handle handle, dim3 grid, dim3 block,
+                                                   cudaStream_t stream, void** parameters) {
+  emit_refused_launch(function, handle, shape(grid, block), {stream}, parameters);
 }
 
 }  // namespace
@@ -26,10 +38,13 @@ bool refused(const Call& call, Result result) {
   RUNTIME_HOOK(symbol,                                                                                                 \
                (const void* function, dim3 grid, dim3 block, void** parameters, size_t shared, cudaStream_t stream)) { \
     const Call call;                                                                                                   \
-    if (call.before() && !passes(function, parameters))                                                                \
-      emit_launch(function, handle, shape(grid, block), {stream}, parameters);                                         \
+    if (call.before() && !passes(function, parameters)) [[unlikely]]                                                   \
+      emit_runtime_launch(function, handle, grid, block, stream, parameters);                                          \
     const auto result = CALL_RUNTIME(symbol, (function, grid, block, parameters, shared, stream));                     \
-    if (refused(call, result)) emit_refused_launch(function, handle, shape(grid, block), {stream}, parameters);        \
+    if (refused(call, result)) [[unlikely]] {                                                                          \
+      emit_refused_runtime_launch(function, handle, grid, block, stream, parameters);                                  \
+      return cudaErrorInvalidResourceHandle;                                                                           \
+    }                                                                                                                  \
     return result;                                                                                                     \
   }
 RUNTIME_LAUNCH(cudaLaunchKernel, Handle::stub)

@@ -311,7 +311,7 @@ void* known_function(Symbol symbol, int choice, const void* caller) {
   return function;
 }
 
-void* function_of_choice(Symbol symbol, int choice, const void* caller) {
+[[gnu::noinline]] void* function_of_choice(Symbol symbol, int choice, const void* caller) {
   void* const function = known_function(symbol, choice, caller);
   return function ? function : look_for_function(symbol, choice, caller);
 }
@@ -350,13 +350,15 @@ void notice() {
   errno = saved;
 }
 
+// What takes longer is called at the end: where the entry has said which one is meant, no registers are saved.
 void* function_for(Symbol symbol, const void* caller) {
   Choice& chosen = devtrace_choice;
   const int choice = chosen.caller == caller ? chosen.number : kNone;
   chosen.caller = nullptr;
-  if (choice >= 0) [[likely]]
-    if (void* const function = functions[choice][number_of(symbol)].load(std::memory_order_relaxed)) return function;
-  return function_of_choice(symbol, choice, caller);
+  if (choice < 0) [[unlikely]]
+    return function_of_choice(symbol, choice, caller);
+  void* const function = functions[choice][number_of(symbol)].load(std::memory_order_relaxed);
+  return function ? function : function_of_choice(symbol, choice, caller);
 }
 
 void* peek_for(Symbol symbol, const void* caller) {

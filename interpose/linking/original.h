@@ -41,7 +41,7 @@ constexpr bool of_runtime(Symbol symbol) {
 
 // Hot: the function that a hook hands on to, for the call that returns to `caller`; nullptr when the process has none.
 // One load, unless there are several CUDA runtimes (interpose/linking/cuda_runtimes.h).
-extern std::atomic<void*> originals[static_cast<int>(Symbol::count)];
+[[gnu::visibility("hidden")]] extern std::atomic<void*> originals[static_cast<int>(Symbol::count)];
 void* find_original(Symbol symbol, const void* caller);
 inline void* original_for(Symbol symbol, const void* caller) {
   void* const known = originals[static_cast<int>(symbol)].load(std::memory_order_relaxed);
