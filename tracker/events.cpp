@@ -58,9 +58,6 @@ memory::CopyEnds ends_of(const Copy& copy) {
   return memory::ends_of(copy);
 }
 
-// The stack of the block that this thread was given last: what the allocator says next is of it.
-thread_local constinit stacks::StackId last_given = 0;
-
 }  // namespace
 
 bool wants_blocks() {
@@ -69,13 +66,43 @@ bool wants_blocks() {
 
 void block_given(const void* address, size_t bytes, Device device) {
   if (!address || thread_state::inside() || !options().provenance) return;
-  last_given = memory::provenance::given(number(address), bytes, device);
+  memory::provenance::given(number(address), bytes, device);
 }
 
 void block_taken(const void* address) {
   if (!address) return;
   memory::pointer_tables::gone(number(address));
   memory::provenance::taken(number(address));
+}
+
+namespace {
+[[gnu::noinline]] void first_reported(const BlockReport& report) {
+  options();
+  block_reported(report);
+}
+[[gnu::noinline]] void of_table_taken(const BlockReport& report) {
+  memory::pointer_tables::gone(number(report.address));
+  memory::provenance::taken(number(report.address), report.has);
+}
+}  // namespace
+
+// Whom a block is told to tells of the rest as well: this has no frame.
+void block_reported(const BlockReport& report) {
+  const Options* const wanted = known_options();
+  if (!wanted) [[unlikely]]
+    return first_reported(report);
+  if (!report.address) [[unlikely]]
+    return memory::provenance::torch_has(report.has);
+  if (report.bytes <= 0) {
+    if (memory::pointer_tables::any()) [[unlikely]]
+      return of_table_taken(report);
+    return memory::provenance::taken(number(report.address), report.has);
+  }
+  if (thread_state::inside()) [[unlikely]]
+    return memory::provenance::torch_has(report.has);
+  if (!wanted->provenance) [[unlikely]]
+    return memory::provenance::torch_has(report.has);
+  memory::provenance::given(number(report.address), static_cast<size_t>(report.bytes), report.has);
 }
 
 void pool_object_made(const void* object, size_t bytes) {
@@ -85,10 +112,6 @@ void pool_object_made(const void* object, size_t bytes) {
 
 void pool_object_gone(const void* object) {
   if (object) memory::pooled_memory::gone(number(object));
-}
-
-void torch_has(Device device, size_t tensors, size_t reserved) {
-  memory::live_memory::torch_has(device, tensors, reserved, last_given);
 }
 
 void allocated(const void* address, size_t bytes, Device device, MemoryKind memory) {
@@ -144,10 +167,22 @@ bool wants_launches() {
   return options().launches;
 }
 
+namespace {
+[[gnu::noinline]] bool rest_passes(const KernelWords& words, const void* const* parameters, const AddressWord* from,
+                                   memory::ownership::Table::Devices alone) {
+  return launch::rest_passes(words, parameters, from, alone) && placement::launched();
+}
+}  // namespace
+
 bool passes(const void* function, const void* const* parameters) {
-  if (thread_state::inside() || !options().launches || !launch::passes(function, parameters)) return false;
-  placement::launched();
-  return true;
+  if (thread_state::inside()) [[unlikely]]
+    return false;
+  const Options* const wanted = known_options();
+  if (!wanted) [[unlikely]]
+    return false;
+  if (!wanted->launches) [[unlikely]]
+    return false;
+  return launch::passes(function, parameters, placement::launched, rest_passes);
 }
 
 void launched(const Launch& launch) {

@@ -15,14 +15,21 @@
 #include "tracker/interface/collective.h"
 #include "tracker/interface/event_types.h"
 #include "tracker/interface/extent.h"
+#include "tracker/memory/live_memory.h"
 
 namespace devtrace::events {
 
 // Hot. PyTorch's allocator gave out a block of memory (which may be part of an allocation), or took it back.
 void block_given(const void* address, size_t bytes, Device device);
 void block_taken(const void* address);
-// Hot. What the allocator says besides: the bytes in blocks of that device, and those that it holds of CUDA.
-void torch_has(Device device, size_t tensors, size_t reserved);
+// Hot. The same with what the allocator says besides: the bytes in blocks of that device, and those that it holds of
+// CUDA. One reference: a hook keeps what it was called with in memory, and passes that on.
+struct BlockReport {
+  const void* address;
+  int64_t bytes;  // above 0: it gave out the block
+  memory::live_memory::TorchHas has;
+};
+void block_reported(const BlockReport& report);
 bool wants_blocks();  // should the allocators report at all?
 
 // Hot. A library's pool made the Python object, of so many bytes, that stands for a part of its memory, or is about to

@@ -137,7 +137,7 @@ class AddressMap {
       const Change change(*this);
       if (room <= 0 && !grow()) [[unlikely]]
         return false;
-      const Place place = locate(hash, value.key());
+      const Place place = table().locate(hash, value.key());
       if (place.key != 0) [[unlikely]]
         load(place.slot, place.key, old);
       else
@@ -158,8 +158,9 @@ class AddressMap {
 
     [[gnu::noinline]] bool get_locked(uint64_t key, Value& out) {
       const std::lock_guard hold(lock);
-      if (size() == 0) return false;
-      const Place place = locate(hash(key), key);
+      const Table table = this->table();
+      if (table.size == 0) return false;
+      const Place place = table.locate(hash(key), key);
       if (place.key != 0) load(place.slot, key, out);
       return place.key != 0;
     }
@@ -184,8 +185,9 @@ class AddressMap {
     template <class Changed>
     void update(uint64_t key, const Changed& changed) {
       const std::lock_guard hold(lock);
-      if (size() == 0) return;
-      const Place place = locate(hash(key), key);
+      const Table table = this->table();
+      if (table.size == 0) return;
+      const Place place = table.locate(hash(key), key);
       if (place.key == 0) return;
       Value value = load(place.slot);
       changed(value);
@@ -197,15 +199,16 @@ class AddressMap {
     template <class Agreed>
     [[gnu::always_inline]] bool take(uint64_t hash, uint64_t key, Value& out, const Agreed& agreed) {
       const std::lock_guard hold(lock);
-      if (size() == 0) [[unlikely]]
+      const Table table = this->table();
+      if (table.size == 0) [[unlikely]]
         return false;
-      const Place place = locate(hash, key);
+      const Place place = table.locate(hash, key);
       if (place.key == 0) return false;
       load(place.slot, key, out);
       if (!agreed(out)) return false;
       ++room;
       // Nothing to shift: one word tells all. Who is reading the value has it from before, whole.
-      if (key_of(following(place.slot)) == 0)
+      if (key_of(table.following(place.slot)) == 0) [[likely]]
         empty(place.slot);
       else
         close(place.slot);
@@ -215,9 +218,10 @@ class AddressMap {
     // The values that follow a slot's move up, where their homes let them.
     [[gnu::noinline]] void close(Value* hole) {
       const Change change(*this);
-      for (Value* next = following(hole); key_of(next) != 0; next = following(next)) {
+      const Table table = this->table();
+      for (Value* next = table.following(hole); key_of(next) != 0; next = table.following(next)) {
         // The entry may move into the hole unless its home lies cyclically after it.
-        if (distance(home(hash(key_of(next))), next) >= distance(hole, next)) {
+        if (table.distance(table.home(hash(key_of(next))), next) >= table.distance(hole, next)) {
           store(hole, load(next));
           hole = next;
         }
@@ -240,31 +244,33 @@ class AddressMap {
       room = room_of(size());
     }
 
-    // Of the table, which whoever holds the lock alone changes.
-    size_t size() const { return capacity.load(std::memory_order_relaxed); }
-    Value* table() const { return slots.load(std::memory_order_relaxed); }
-    Value* home(uint64_t hash) const { return table() + slot_of(hash, size()); }
-    Value* following(Value* slot) const { return slot + 1 == table() + size() ? table() : slot + 1; }
-    size_t distance(const Value* from, const Value* to) const {
-      return static_cast<size_t>(to - from) + (to >= from ? 0 : size());
-    }
-
-    // Of a table that there is.
     struct Place {
       Value* slot;
       uint64_t key;  // what is there: that which was looked for, or none
     };
-    [[gnu::always_inline]] Place locate(uint64_t hash, uint64_t key) const {
-      DEVTRACE_ASSERT(room_of(size()) - room < static_cast<ptrdiff_t>(size()));  // or it would search for ever
-      Value* const first = table();
-      Value* const end = first + size();
-      Value* slot = home(hash);
-      for (uint64_t there; (there = key_of(slot)) != key;) {
-        if (there == 0) return {slot, 0};
-        if (++slot == end) slot = first;
+    // Of a shard whose lock is held: nobody else changes it. Loaded once, as each load of an atomic counts.
+    struct Table {
+      Value* first;
+      size_t size;
+
+      Value* home(uint64_t hash) const { return first + slot_of(hash, size); }
+      Value* following(Value* slot) const { return slot + 1 == first + size ? first : slot + 1; }
+      size_t distance(const Value* from, const Value* to) const {
+        return static_cast<size_t>(to - from) + (to >= from ? 0 : size);
       }
-      return {slot, key};
+      // In a table that has slots, and an empty one, or it would search for ever.
+      [[gnu::always_inline]] Place locate(uint64_t hash, uint64_t key) const {
+        Value* slot = home(hash);
+        for (uint64_t there; (there = key_of(slot)) != key; slot = following(slot))
+          if (there == 0) return {slot, 0};
+        return {slot, key};
+      }
+    };
+    Table table() const {
+      DEVTRACE_ASSERT(size() == 0 || room_of(size()) - room < static_cast<ptrdiff_t>(size()));
+      return {slots.load(std::memory_order_relaxed), size()};
     }
+    size_t size() const { return capacity.load(std::memory_order_relaxed); }
 
     // How many values a table takes before it grows.
     static ptrdiff_t room_of(size_t capacity) { return static_cast<ptrdiff_t>(capacity - capacity / 4); }
@@ -284,15 +290,18 @@ class AddressMap {
       room = room_of(larger) - used;
       for (size_t i = 0; i < smaller; ++i)
         if (const Value value = load(&old[i]); value.key() != 0)
-          store(locate(hash(value.key()), value.key()).slot, value);
+          store(table().locate(hash(value.key()), value.key()).slot, value);
       // Its addresses stay: somebody may be reading it.
       if (old) ::madvise(old, smaller * sizeof(Value), MADV_DONTNEED);
       return true;
     }
   };
 
+  // The compiler is not to see whence the place comes: it would add it up anew for each of the shard's fields.
   Shard& at(uint64_t hash) {
-    return shards_[hash >> (64 - kShardBits)];
+    Shard* shard = &shards_[hash >> (64 - kShardBits)];
+    __asm__("" : "+r"(shard));
+    return *shard;
   }
 
   Shard shards_[1 << kShardBits];

@@ -41,13 +41,16 @@ ParsedOptions parse_options(std::string_view text);
 std::string options_help();
 
 namespace detail {
-extern std::atomic<const Options*> current_options;
+[[gnu::visibility("hidden")]] extern std::atomic<const Options*> current_options;
 const Options& first_options();
 }  // namespace detail
 
 // The process's options: parsed on first use from the environment; complaints go to stderr then.
+inline const Options* known_options() {  // null before that
+  return detail::current_options.load(std::memory_order_acquire);
+}
 inline const Options& options() {
-  const Options* const known = detail::current_options.load(std::memory_order_acquire);
+  const Options* const known = known_options();
   return known ? *known : detail::first_options();
 }
 // In a fork's child, before it has other threads: the environment may have changed since its parent read it. Options

@@ -17,9 +17,9 @@ struct State {
   int depth = 0;
   uint32_t generation = 0;  // of `device`
 };
-extern thread_local constinit State state;
-extern std::atomic<uint32_t> generation;
-extern std::atomic<bool> detached;
+[[gnu::visibility("hidden")]] extern thread_local constinit State state;
+[[gnu::visibility("hidden")]] extern std::atomic<uint32_t> generation;
+[[gnu::visibility("hidden")]] extern std::atomic<bool> detached;
 }  // namespace detail
 
 // Kernel thread id, cached. The cache is dropped in a fork's child (forget_after_fork).

@@ -39,6 +39,8 @@ struct KernelWords {
   std::vector<WordRun> other_runs;
   std::vector<device::Array> arrays;
   bool code_asked = false;
+  bool excused = false;      // as the kernel is
+  bool each_counts = false;  // at every launch: it is not, there are no arrays, and there is a table of owners
 };
 
 // What the code does with the word at an offset of the parameter block, for whoever can read it.

@@ -25,8 +25,9 @@ constexpr size_t kSmall = 64;  // bytes: an array of a few pointers
 
 // The aligned words that can be addresses, by `use(parameter, offset in the block)`.
 template <class Used>
-KernelWords words_by(const std::vector<Parameter>& parameters, const Used& use) {
+KernelWords words_by(const Kernel& kernel, const Used& use) {
   KernelWords found;
+  const std::vector<Parameter>& parameters = kernel.parameters;
   for (size_t i = 0; i < parameters.size(); ++i) {
     const Parameter& parameter = parameters[i];
     WordUse before;
@@ -56,6 +57,8 @@ KernelWords words_by(const std::vector<Parameter>& parameters, const Used& use) 
     for (uint32_t word = 0; word < run.words; ++word)
       found.addresses.push_back({run.parameter, static_cast<uint32_t>(run.in_parameter + word * sizeof(uint64_t))});
   }
+  found.excused = kernel.excused;
+  found.each_counts = found.arrays.empty() && !found.excused && memory::ownership::Table();
   return found;
 }
 
@@ -76,7 +79,7 @@ const Kernel* known(const void* function) {
   }
   Entry entry;
   if (!entries.get(key, entry)) return nullptr;
-  detail::place_of(key) = {key, entry.kernel};
+  detail::memory.places[detail::place_of(key)] = {key, entry.kernel};
   return entry.kernel;
 }
 
@@ -89,7 +92,7 @@ const Kernel* remember(const void* function, std::string name, const std::vector
   const auto any = [](const Parameter& parameter, size_t) {
     return WordUse{parameter.size <= kSmall ? WordUse::As::address : WordUse::As::possible_address, {}};
   };
-  kernel->words_.store(new KernelWords(words_by(parameters, any)));
+  kernel->words_.store(new KernelWords(words_by(*kernel, any)));
   // Two threads that ask at once leave one small object behind.
   const auto key = reinterpret_cast<uintptr_t>(function);
   entries.put({key, kernel});
@@ -110,7 +113,7 @@ void ask_code(const Kernel& kernel, const WordUses& uses) {
     if (uses) return uses(in_block);
     return WordUse{parameter.size == sizeof(void*) ? WordUse::As::possible_address : WordUse::As::nothing, {}};
   };
-  auto* const left = new KernelWords(words_by(kernel.parameters, used));
+  auto* const left = new KernelWords(words_by(kernel, used));
   left->code_asked = true;
   if (verbose())
     explain("kernel %s: %s; %zu runs of words can be addresses", kernel.name.c_str(),

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,16 +20,17 @@ struct Remembered {
   uintptr_t function;
   const Kernel* kernel;
 };
+constexpr size_t kPlaces = 64;
 struct Memory {
-  Remembered places[64];
+  Remembered places[kPlaces];
   uint32_t generation;  // of everything in it
 };
-extern thread_local constinit Memory memory;
-extern std::atomic<uint32_t> generation;  // of all that is known
+[[gnu::visibility("hidden")]] extern thread_local constinit Memory memory;
+[[gnu::visibility("hidden")]] extern std::atomic<uint32_t> generation;  // of all that is known
 
-// Functions are aligned to 16 bytes, handles come from malloc.
-inline Remembered& place_of(uintptr_t function) {
-  return memory.places[(function >> 4 ^ function >> 12) % std::size(memory.places)];
+// Functions are aligned to 16 bytes, handles come from malloc: nothing but the upper bits of a product is well mixed.
+inline size_t place_of(uintptr_t function) {
+  return static_cast<uint32_t>(function) * 0x9E3779B1u / (0x100000000 / kPlaces);
 }
 }  // namespace detail
 
@@ -37,9 +38,12 @@ inline Remembered& place_of(uintptr_t function) {
 // since.
 inline const Kernel* remembered(const void* function) {
   const auto key = reinterpret_cast<uintptr_t>(function);
-  const detail::Remembered& place = detail::place_of(key);
-  const bool holds = detail::memory.generation == detail::generation.load(std::memory_order_relaxed);
-  return holds && place.function == key ? place.kernel : nullptr;
+  if (detail::memory.generation != detail::generation.load(std::memory_order_relaxed)) [[unlikely]]
+    return nullptr;
+  const size_t place = detail::place_of(key);
+  if (detail::memory.places[place].function != key) [[unlikely]]
+    return nullptr;
+  return detail::memory.places[place].kernel;
 }
 
 // Hot. What `remember` was told about this function; null before.

@@ -1,7 +1,9 @@
 #include "tracker/launch/launch_check.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <span>
 #include <utility>
@@ -138,29 +140,6 @@ struct Owners {
   }
   bool all_of(Device here) const { return Table::has(devices, here); }
 };
-
-// Hot. Whether a kernel on the only device of `here` may be given the words of a kernel's runs without a closer look.
-[[gnu::noinline]] bool runs_pass(const KernelWords& words, const void* const* parameters, Table::Devices here) {
-  const Table table;
-  for (const WordRun& run : words.other_runs) {
-    const char* const start = static_cast<const char*>(parameters[run.parameter]) + run.in_parameter;
-    if (!(table.of_all(start, run.words) & here)) return false;
-    for (uint32_t i = 0; run.address && i < run.words; ++i)
-      if (const uintptr_t word = word_at(start, i);
-          table.of(word) == Table::kAll && memory::host_memory::possible(word))
-        return false;
-  }
-  return true;
-}
-
-// The same of its addresses from `from` on, and of its runs. Apart: what calls nothing has no frame.
-[[gnu::noinline]] bool rest_passes(const KernelWords& words, const AddressWord* from, const void* const* parameters,
-                                   Table::Devices here) {
-  Owners owners;
-  for (const AddressWord& place : std::span(from, words.addresses.data() + words.addresses.size()))
-    owners.add_address(static_cast<const char*>(parameters[place.parameter]) + place.in_parameter);
-  return (owners.devices & here) && !owners.host && (words.other_runs.empty() || runs_pass(words, parameters, here));
-}
 
 // Hot. Whether something about a launch on `here` may be amiss.
 bool suspicious(const events::Launch& launch, Device here) {
@@ -316,26 +295,27 @@ void look_at_all(MisplacedLaunch& misplaced) {
 
 }  // namespace
 
-bool passes(const void* function, const void* const* parameters) {
-  const Kernel* const kernel = kernels::remembered(function);
-  const int device = thread_state::device();
-  if (!kernel || !parameters || static_cast<unsigned>(device) >= memory::ownership::kDevices) return false;
-  const KernelWords& words = kernel->words();
+bool rest_passes(const KernelWords& words, const void* const* parameters, const AddressWord* from,
+                 Table::Devices alone) {
   const Table table;
-  if (kernel->excused || !table || !words.arrays.empty() || memory::pointer_tables::any()) return kernel->excused;
-  const Device here = Device::cuda(device);
-  memory::devices_in_use::computes(here);
-  const Table::Devices alone = memory::ownership::detail::only(here);
-  for (const AddressWord& place : words.addresses) {
-    const uintptr_t word = word_at(static_cast<const char*>(parameters[place.parameter]) + place.in_parameter, 0);
-    const Table::Devices owners = table.of(word);
-    if (owners == alone) [[likely]]
-      continue;
-    if (owners == Table::kAll && memory::host_memory::in_range(word))
-      return rest_passes(words, &place, parameters, alone);
-    if (!(owners & alone)) return false;
+  if (words.excused || !table || !words.arrays.empty() || memory::pointer_tables::any()) return words.excused;
+  memory::devices_in_use::computes(Device::cuda(std::countr_zero(alone)));
+  const auto start_of = [&](const auto& place) {
+    return static_cast<const char*>(parameters[place.parameter]) + place.in_parameter;
+  };
+  for (const AddressWord* const end = std::to_address(words.addresses.end()); from != end; ++from) {
+    const uintptr_t word = word_at(start_of(*from), 0);
+    if (table.alone(word, alone) || !memory::host_memory::in_range(word)) continue;
+    if (!(table.of(word) & alone) || memory::host_memory::possible(word)) return false;
   }
-  return words.other_runs.empty() || runs_pass(words, parameters, alone);
+  for (const WordRun& run : words.other_runs) {
+    if (!(table.of_all(start_of(run), run.words) & alone)) return false;
+    for (uint32_t i = 0; run.address && i < run.words; ++i)
+      if (const uintptr_t word = word_at(start_of(run), i);
+          table.of(word) == Table::kAll && memory::host_memory::possible(word))
+        return false;
+  }
+  return true;
 }
 
 void check(const events::Launch& launch) {

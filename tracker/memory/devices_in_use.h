@@ -23,6 +23,10 @@ inline void computes(Device device) {
     detail::devices.fetch_or(bit, std::memory_order_relaxed);
 }
 
+// The same of one of the first 32, by its bit.
+inline bool has_computed(uint32_t bit) {
+  return (static_cast<uint32_t>(detail::devices.load(std::memory_order_relaxed)) & bit) != 0;
+}
 inline bool has_computed(Device device) {
   const uint64_t bit = detail::bit(device);
   return bit == 0 || (detail::devices.load(std::memory_order_relaxed) & bit) != 0;

@@ -9,9 +9,15 @@
 #include "tracker/base/spinlock.h"
 
 namespace devtrace::memory::live_memory {
+
+namespace detail {
+constinit OpenPoint open_points[LiveMemory::kDevices];
+constinit LiveMemory memory;
+}  // namespace detail
+
 namespace {
 
-constinit LiveMemory memory;
+using detail::memory, detail::open_points, detail::OpenPoint;
 
 // Never waited for: a fork's child may find it held.
 constinit SpinLock peaks_lock;
@@ -23,11 +29,8 @@ constinit std::atomic<uint64_t> looked[LiveMemory::kDevices];       // the peak 
 struct Course {
   Point points[kMostPoints];
   size_t count = 0;
-  std::atomic<uint32_t> calls{0}, stride{1};  // calls in the open point, and how many a point has
-  std::atomic<uint64_t> tensors{0}, reserved{0};
 };
 constinit Course courses[LiveMemory::kDevices];
-
 LiveMemory::Device* of(Device device) {
   return device.is_cuda() && device.index < LiveMemory::kDevices ? &memory.devices[device.index] : nullptr;
 }
@@ -37,7 +40,7 @@ void set(uint64_t& place, uint64_t value) {
 }
 
 // The point is complete: it is kept, and the next one begins.
-void close_point(Course& course) {
+void close_point(Course& course, OpenPoint& open) {
   if (!peaks_lock.try_lock()) return;  // it goes on
   const std::lock_guard hold(peaks_lock, std::adopt_lock);
   if (course.count == kMostPoints) {
@@ -47,23 +50,12 @@ void close_point(Course& course) {
                              std::max(first.reserved, second.reserved)};
     }
     course.count = kMostPoints / 2;
-    course.stride.store(course.stride.load(std::memory_order_relaxed) * 2, std::memory_order_relaxed);
+    open.stride.store(open.stride.load(std::memory_order_relaxed) * 2, std::memory_order_relaxed);
   }
-  course.points[course.count++] = {now_coarse(), course.tensors.load(std::memory_order_relaxed),
-                                   course.reserved.load(std::memory_order_relaxed)};
-  for (auto* each : {&course.tensors, &course.reserved}) each->store(0, std::memory_order_relaxed);
-  course.calls.store(0, std::memory_order_relaxed);
-}
-
-// Whether the point is complete.
-bool go_on(Course& course, uint64_t tensors, uint64_t reserved) {
-  const uint32_t calls = course.calls.load(std::memory_order_relaxed) + 1;
-  course.calls.store(calls, std::memory_order_relaxed);
-  if (tensors >= course.tensors.load(std::memory_order_relaxed))
-    course.tensors.store(tensors, std::memory_order_relaxed);
-  if (reserved > course.reserved.load(std::memory_order_relaxed))
-    course.reserved.store(reserved, std::memory_order_relaxed);
-  return calls >= course.stride.load(std::memory_order_relaxed);
+  course.points[course.count++] = {now_coarse(), open.tensors.load(std::memory_order_relaxed),
+                                   open.reserved.load(std::memory_order_relaxed)};
+  for (auto* each : {&open.tensors, &open.reserved}) each->store(0, std::memory_order_relaxed);
+  open.calls.store(0, std::memory_order_relaxed);
 }
 
 void raise_to(uint64_t& peak, uint64_t value) {
@@ -85,26 +77,17 @@ void new_peak(Device device, size_t tensors, size_t reserved, stacks::StackId st
   if (tensors - then / 128 > then) look_is_due.store(true, std::memory_order_relaxed);
 }
 
-[[gnu::noinline]] void torch_has_more(Device device, size_t tensors, size_t reserved, stacks::StackId stack,
-                                      bool complete) {
-  if (complete) close_point(courses[device.index]);
-  if (tensors > std::atomic_ref(memory.devices[device.index].peak).load(std::memory_order_relaxed))
-    new_peak(device, tensors, reserved, stack);
-}
-
 }  // namespace
 
 constinit std::atomic<bool> look_is_due{false};
 
-void torch_has(Device device, size_t tensors, size_t reserved, stacks::StackId stack) {
-  LiveMemory::Device* const here = of(device);
-  if (!here) return;
-  set(here->tensors, tensors);
-  set(here->reserved, reserved);
-  const bool complete = go_on(courses[device.index], tensors, reserved);
-  const bool peak = tensors > std::atomic_ref(here->peak).load(std::memory_order_relaxed);
-  if (complete || peak) [[unlikely]]
-    torch_has_more(device, tensors, reserved, stack, complete);
+void detail::torch_has_more(const TorchHas& now, stacks::StackId stack) {
+  const auto [device, tensors, reserved] = now;
+  OpenPoint& open = open_points[device.index];
+  if (open.calls.load(std::memory_order_relaxed) >= open.stride.load(std::memory_order_relaxed))
+    close_point(courses[device.index], open);
+  if (tensors > std::atomic_ref(memory.devices[device.index].peak).load(std::memory_order_relaxed))
+    new_peak(device, tensors, reserved, stack);
 }
 
 void begins_as(Device device, Use use, size_t bytes) {
@@ -137,10 +120,11 @@ std::vector<Point> course_of(Device device) {
   if (!of(device) || !peaks_lock.try_lock()) return {};
   const std::lock_guard hold(peaks_lock, std::adopt_lock);
   const Course& course = courses[device.index];
+  const OpenPoint& open = open_points[device.index];
   std::vector<Point> points(course.points, course.points + course.count);
-  if (course.calls.load(std::memory_order_relaxed) > 0)
-    points.push_back({now_coarse(), course.tensors.load(std::memory_order_relaxed),
-                      course.reserved.load(std::memory_order_relaxed)});
+  if (open.calls.load(std::memory_order_relaxed) > 0)
+    points.push_back(
+        {now_coarse(), open.tensors.load(std::memory_order_relaxed), open.reserved.load(std::memory_order_relaxed)});
   return points;
 }
 
@@ -172,8 +156,8 @@ void forget_all() {
     for (uint64_t* each : {&device.tensors, &device.reserved, &device.peak, &device.allocated, &device.allocated_peak})
       set(*each, 0);
   for (Peak& each : peaks) each = {};
-  for (Course& each : courses) {
-    each.count = 0;
+  for (Course& each : courses) each.count = 0;
+  for (OpenPoint& each : open_points) {
     each.stride.store(1);
     for (auto* part : {&each.tensors, &each.reserved}) part->store(0);
     each.calls.store(0);

@@ -18,9 +18,45 @@ namespace devtrace::memory::live_memory {
 enum class Use : uint8_t { other, weights, gradients, optimizer, cache, activations };
 constexpr size_t kUses = 6;
 
-// Hot. What PyTorch's allocator says of itself. Nothing for devices that are none of CUDA's.
-// `stack`: who was given the block by which it has so much; 0: nobody knows.
-void torch_has(Device device, size_t tensors, size_t reserved, stacks::StackId stack = 0);
+// Hot. What PyTorch's allocator says of itself: the bytes in its blocks, and those that it holds of CUDA. Nothing for
+// devices that are none of CUDA's. `stack`: who was given the block by which it has so much; 0: nobody knows.
+struct TorchHas {
+  Device device;
+  size_t tensors, reserved;
+};
+namespace detail {
+// The open point of a device's course: the most since it began, how many calls it has, and how many a point has.
+struct OpenPoint {
+  std::atomic<uint64_t> tensors{0}, reserved{0};
+  alignas(16) std::atomic<uint32_t> calls{0};
+  std::atomic<uint32_t> stride{1};
+};
+[[gnu::visibility("hidden")]] extern OpenPoint open_points[LiveMemory::kDevices];
+[[gnu::visibility("hidden")]] extern LiveMemory memory;
+void torch_has_more(const TorchHas& now, stacks::StackId stack);
+}  // namespace detail
+[[gnu::always_inline]] inline void torch_has(const TorchHas& now, stacks::StackId stack = 0) {
+  const auto index = static_cast<uint8_t>(now.device.index);  // below 0: none of CUDA's
+  if (index >= LiveMemory::kDevices) [[unlikely]]
+    return;
+  const size_t tensors = now.tensors, reserved = now.reserved;
+  LiveMemory::Device* here = &detail::memory.devices[index];
+  detail::OpenPoint* open = &detail::open_points[index];
+  __asm__("" : "+r"(here), "+r"(open));  // or the compiler adds them up anew for each of their fields
+  std::atomic_ref(here->tensors).store(tensors, std::memory_order_relaxed);
+  std::atomic_ref(here->reserved).store(reserved, std::memory_order_relaxed);
+  const uint32_t calls = open->calls.load(std::memory_order_relaxed) + 1;
+  open->calls.store(calls, std::memory_order_relaxed);
+  if (reserved > open->reserved.load(std::memory_order_relaxed)) [[unlikely]]
+    open->reserved.store(reserved, std::memory_order_relaxed);
+  if (tensors >= open->tensors.load(std::memory_order_relaxed)) {  // else it is below the peak, too
+    open->tensors.store(tensors, std::memory_order_relaxed);
+    if (tensors > std::atomic_ref(here->peak).load(std::memory_order_relaxed)) [[unlikely]]
+      return detail::torch_has_more(now, stack);
+  }
+  if (calls >= open->stride.load(std::memory_order_relaxed)) [[unlikely]]
+    detail::torch_has_more(now, stack);
+}
 
 // Hot. A block that is just being given is used so.
 void begins_as(Device device, Use use, size_t bytes);
@@ -49,7 +85,7 @@ std::vector<Point> course_of(Device device);
 
 // Whether a device has since note_looked() taken a 128th more than it ever had: a look at what it is used for is
 // due.
-extern constinit std::atomic<bool> look_is_due;
+[[gnu::visibility("hidden")]] extern constinit std::atomic<bool> look_is_due;
 void note_looked();
 
 // Hot. An allocation of CUDA's came, or is gone.

@@ -39,7 +39,8 @@ constexpr Devices kNobodys = ~Devices{0};  // no device's: CUDA was asked, or it
 constexpr Devices only(Device device) {
   return Devices{1} << device.index;
 }
-extern std::atomic<std::atomic<Devices>*> chunks;  // null while no kernel has been seen and nothing is owned
+[[gnu::visibility("hidden")]] extern std::atomic<std::atomic<Devices>*>
+    chunks;  // null while no kernel has been seen and nothing is owned
 }  // namespace detail
 
 // Hot, one load: the device whose memory lies, or last lay, in the address's chunk; unknown for all other addresses.
@@ -70,6 +71,12 @@ class Table {
   Devices of(uint64_t word) const {
     const uint64_t chunk = word >> kChunkBits;
     return in(chunk < kChunks ? chunk : 0);  // chunk 0 is nobody's
+  }
+
+  // Whether it is an address of memory of the only one of `device`.
+  bool alone(uint64_t word, Devices device) const {
+    const uint64_t chunk = word >> kChunkBits;
+    return chunk < kChunks && in(chunk) == device;
   }
 
   // Words of any alignment.

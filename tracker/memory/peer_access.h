@@ -13,7 +13,7 @@ constexpr int kDevices = 64;  // of one process; pairs beyond are not known
 namespace detail {
 constexpr uint8_t kAllowed = 1;
 constexpr uint8_t kDeclared = 2;
-extern std::atomic<uint8_t> pairs[kDevices][kDevices];
+[[gnu::visibility("hidden")]] extern std::atomic<uint8_t> pairs[kDevices][kDevices];
 
 inline uint8_t pair(Device device, Device peer) {
   if (!device.is_cuda() || !peer.is_cuda() || device.index >= kDevices || peer.index >= kDevices) return 0;

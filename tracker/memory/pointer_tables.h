@@ -20,7 +20,7 @@ struct Table {
 };
 
 namespace detail {
-extern std::atomic<bool> any;
+[[gnu::visibility("hidden")]] extern std::atomic<bool> any;
 void look(uintptr_t to, const void* from, size_t bytes);
 void forget(uintptr_t address);
 }  // namespace detail

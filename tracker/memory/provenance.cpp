@@ -58,8 +58,10 @@ constinit AddressMap<Ended> ended;
 
 constinit std::atomic<bool> called{false};
 
-live_memory::Use use_begins(size_t bytes, Device device, stacks::StackId stack) {
-  if (!device.is_cuda() || !stacks::in_module_call(stack)) return live_memory::Use::other;
+[[gnu::always_inline]] inline live_memory::Use use_begins(size_t bytes, Device device,
+                                                          const stacks::Captured& captured) {
+  if (!captured.in_module_call() || !device.is_cuda()) [[likely]]
+    return live_memory::Use::other;
   live_memory::begins_as(device, live_memory::Use::activations, bytes);
   if (!called.load(std::memory_order_relaxed)) called.store(true, std::memory_order_relaxed);
   return live_memory::Use::activations;
@@ -80,11 +82,13 @@ void use_ends(const Kept& block) {
 // Whose it is; `use` is asked when that is known.
 template <class Use>
 [[gnu::always_inline]] inline Kept described(uintptr_t address, size_t bytes, Device device, const Use& use) {
-  const stacks::StackId stack = stacks::capture();
+  const stacks::Captured captured = stacks::capture_with_call();
+  const stacks::StackId stack = captured.stack();
   const uint64_t time = now_in_order(stacks::is_native(stack));
   bytes = std::min<uint64_t>(bytes, kMostBytes);
   // By words, which stay in registers: fields smaller than one go through memory.
-  const uint64_t about = bytes | uint64_t{static_cast<uint8_t>(device.index)} << 48 | uint64_t{use(bytes, stack)} << 58;
+  const uint64_t about =
+      bytes | uint64_t{static_cast<uint8_t>(device.index)} << 48 | uint64_t{use(bytes, captured)} << 58;
   const uint64_t who = stack | uint64_t{thread_state::id()} << 32;
   return std::bit_cast<Kept>(std::array{uint64_t{address}, about, who, time});
 }
@@ -99,6 +103,28 @@ template <class Use>
   use_ends(block);
   if (block.moved) [[unlikely]]
     forget_move(block.address);
+}
+
+// The stack of the block that this thread was given last: what the allocator says until the next one is of it.
+thread_local constinit stacks::StackId last_given = 0;
+
+[[gnu::always_inline]] inline stacks::StackId block_given(uintptr_t address, size_t bytes, Device device) {
+  if (any_existing.load(std::memory_order_relaxed)) [[unlikely]]
+    existing_is_gone(address);
+  const Kept block = described(address, bytes, device, [&](size_t kept, const stacks::Captured& captured) {
+    return static_cast<uint8_t>(use_begins(kept, device, captured));
+  });
+  last_given = block.stack;
+  Kept old;
+  if (blocks.put(block, old)) [[unlikely]]
+    forget(old);
+  return block.stack;
+}
+[[gnu::always_inline]] inline void block_taken(uintptr_t address) {
+  if (any_existing.load(std::memory_order_relaxed)) [[unlikely]]
+    existing_is_gone(address);
+  Kept block;
+  if (blocks.take(address, block)) forget(block);
 }
 
 // Whether the statement that allocated the block copies into it now. A native stack costs more than a look-up, and the
@@ -139,23 +165,25 @@ bool module_was_called() {
   return called.load(std::memory_order_relaxed);
 }
 
-stacks::StackId given(uintptr_t address, size_t bytes, Device device) {
-  if (any_existing.load(std::memory_order_relaxed)) existing_is_gone(address);
-  const Kept block = described(address, bytes, device, [&](size_t kept, stacks::StackId stack) {
-    return static_cast<uint8_t>(use_begins(kept, device, stack));
-  });
-  Kept old;
-  if (blocks.put(block, old)) forget(old);
-  return block.stack;
+void given(uintptr_t address, size_t bytes, Device device) {
+  block_given(address, bytes, device);
 }
 void taken(uintptr_t address) {
-  if (any_existing.load(std::memory_order_relaxed)) existing_is_gone(address);
-  Kept block;
-  if (blocks.take(address, block)) forget(block);
+  block_taken(address);
+}
+void given(uintptr_t address, size_t bytes, const live_memory::TorchHas& has) {
+  live_memory::torch_has(has, block_given(address, bytes, has.device));
+}
+void taken(uintptr_t address, const live_memory::TorchHas& has) {
+  block_taken(address);
+  live_memory::torch_has(has, last_given);
+}
+void torch_has(const live_memory::TorchHas& has) {
+  live_memory::torch_has(has, last_given);
 }
 
 void allocated(uintptr_t address, size_t bytes, Device device) {
-  allocations.put(described(address, bytes, device, [](size_t, stacks::StackId) { return uint8_t{0}; }));
+  allocations.put(described(address, bytes, device, [](size_t, const stacks::Captured&) { return uint8_t{0}; }));
 }
 void freed(uintptr_t address) {
   Kept block;

@@ -29,6 +29,12 @@
 #include "tracker/python/python_api.h"
 
 namespace devtrace::placement {
+
+namespace detail {
+thread_local constinit Counts counts;
+constinit std::atomic<bool> anything{false};
+}  // namespace detail
+
 namespace {
 
 using report::Json;
@@ -177,22 +183,6 @@ std::vector<uintptr_t> known_objects() {
   return objects;
 }
 
-// --- Events
-
-// What one thread has launched and copied. Plain data, no destructor: hooks still run while a thread's destructors do.
-struct Counts {
-  uint64_t launches = 0;
-  uint64_t copies = 0;
-};
-thread_local constinit Counts counts;
-constinit std::atomic<bool> anything{false};  // launched or copied since the last sample
-
-void note_something() {
-  if (!anything.load(std::memory_order_relaxed)) anything.store(true, std::memory_order_relaxed);
-}
-
-constexpr uint64_t kLookEvery = 64;  // launches, or copies: a clock costs as much as half a stack
-
 // --- Sampling
 
 enum class When { between_instructions, memory_has_grown, python_exit, process_exit };
@@ -225,7 +215,7 @@ void sample(When when, python::KeptReferences& kept) {
   const python::Api* api = python::api();
   if (!api || !log::is_open() || !python::holds_gil(*api)) return;
   const bool memory = when == When::memory_has_grown;
-  if (!memory && !anything.exchange(false, std::memory_order_relaxed)) return;
+  if (!memory && !detail::anything.exchange(false, std::memory_order_relaxed)) return;
   const double began = thread_time();
   LiveModules live;
   bool known = false;
@@ -303,32 +293,32 @@ void ask_for_sample() {
   errno = saved;
 }
 
-[[gnu::noinline]] void consider_launch(uint64_t count, bool more_memory) {
-  const bool power_of_two = (count & (count - 1)) == 0;
-  if (!power_of_two && count % kLookEvery != 0 && !more_memory) return;
-  if (more_memory) memory::live_memory::look_is_due.store(false, std::memory_order_relaxed);  // it is owed then
-  consider(power_of_two && std::countr_zero(count) % 2 == 0, more_memory);  // much: when it is a power of four
-}
-
 }  // namespace
 
-void launched() {
-  note_something();
-  const uint64_t count = ++counts.launches;
+bool detail::consider_launch() {
+  const uint64_t count = counts.next - counts.left;
+  bool much = false;
+  if (counts.left == 0) {
+    const uint64_t step = std::min(count, kLookEvery);
+    counts.next = count + step;
+    counts.left = static_cast<uint32_t>(step);
+    much = std::has_single_bit(count) && std::countr_zero(count) % 2 == 0;  // a power of four
+  }
   const bool more_memory = memory::live_memory::look_is_due.load(std::memory_order_relaxed);
-  if (count % kLookEvery == 0 || count < kLookEvery || more_memory) [[unlikely]]
-    consider_launch(count, more_memory);
+  if (more_memory) memory::live_memory::look_is_due.store(false, std::memory_order_relaxed);  // it is owed then
+  consider(much, more_memory);
+  return true;
 }
 
 void copied() {
-  note_something();
-  if (++counts.copies % kLookEvery == 0) consider(false);
+  detail::note_something();
+  if (++detail::counts.copies % detail::kLookEvery == 0) consider(false);
 }
 
 void look_now() {
   const python::Api* const api = log::is_open() && options().placement ? python::api() : nullptr;
   if (!api) return;
-  note_something();
+  detail::note_something();
   if (api->free_threaded) return ask_for_sample();  // the main thread, for KeptReferences
   python::with_gil(*api, [] { sample_and_keep_errno(When::between_instructions); });
 }
@@ -355,7 +345,7 @@ void after_fork(bool child) {
   if (child) {
     state = nullptr;  // leaked: the parent's models are written to the parent's log
     scheduled.store(false, std::memory_order_relaxed);
-    counts = {};
+    detail::counts = {};
   }
   lock.unlock();
 }

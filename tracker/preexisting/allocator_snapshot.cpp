@@ -104,7 +104,7 @@ size_t learn(const Api& api) {
     known += learn_segment(api, api.PyList_GetItem(segments.get(), i), totals);
   for (int index = 0; index < memory::ownership::kDevices; ++index)
     if (totals[index].reserved > 0)
-      memory::live_memory::torch_has(Device::cuda(index), totals[index].tensors, totals[index].reserved);
+      memory::live_memory::torch_has({Device::cuda(index), totals[index].tensors, totals[index].reserved});
   return known;
 }
 

@@ -18,7 +18,7 @@ struct PythonReader {
 // The reader if Python's frames can be read on this thread now, else nullptr. Cheap when the answer is settled either
 // way.
 namespace detail {
-extern std::atomic<const PythonReader*> published;  // once it is trusted
+[[gnu::visibility("hidden")]] extern std::atomic<const PythonReader*> published;  // once it is trusted
 const PythonReader* find_and_try();
 }  // namespace detail
 inline const PythonReader* python_reader() {

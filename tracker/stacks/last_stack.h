@@ -29,7 +29,7 @@ class LastStack {
 
   // Its id, if the stack whose innermost frame is `frame` is the same; else 0. One operation asks several times.
   uint32_t find(const python::Layout& layout, uintptr_t frame, uint64_t deaths) const {
-    if (deaths != deaths_ || id_ == 0) return 0;
+    if (deaths != id_deaths_) return 0;
     const Place* const moved = first_moved(layout, &places_[count_], frame);
     return moved == &places_[0] && frame == 0 ? id_ : 0;
   }
@@ -39,8 +39,9 @@ class LastStack {
   // False: it cannot be read, or is too deep, and nothing is kept.
   template <class Read>
   bool look(const python::Layout& layout, uintptr_t top, uint64_t deaths, const Read& read) {
-    if (deaths != deaths_) forget();
+    if (deaths != deaths_) forget_all();
     deaths_ = deaths;
+    id_deaths_ = kNoId;
     places_[0].frame = kNowhere;
     // To the innermost frame that was there before. Inner frames have higher addresses, but for coroutines'.
     size_t known = count_, added = 0;
@@ -60,7 +61,7 @@ class LastStack {
       if (place == &places_[0]) break;
       // Another caller, as a coroutine has that is awaited by another one: what is known of outer frames is of no use.
       if (frame != place->frame) return look_anew(layout, top, read);
-      const Part part = read(frame);
+      const Part part = part_of(layout, frame, read);
       if (part.kind == Part::Kind::broken) return lose();
       if ((part.kind == Part::Kind::counts) != place->counts) return look_anew(layout, top, read);
       take(*place);
@@ -69,10 +70,9 @@ class LastStack {
       hash_ += place->part;
     }
     if (frame != 0) return look_anew(layout, top, read);
-    id_ = 0;
     while (added > 0) {
       const uintptr_t next = added_[--added];
-      const Part part = read(next);
+      const Part part = part_of(layout, next, read);
       if (part.kind == Part::Kind::broken) return lose();
       const bool counts = part.kind == Part::Kind::counts;
       const auto under = static_cast<uint32_t>(depth());
@@ -90,8 +90,9 @@ class LastStack {
 
   // The id of the stack that was looked at. 0: none, and nobody watches for the death of its code.
   void keep(uint32_t id) {
-    if (id == 0) forget();
+    if (id == 0) return forget_all();
     id_ = id;
+    id_deaths_ = deaths_;
   }
 
  private:
@@ -129,6 +130,18 @@ class LastStack {
     }
   }
 
+  // What `read` said of the same instruction before: a loop comes to its own again and again. Of frames that count
+  // alone, for nobody watches for the death of other code.
+  template <class Read>
+  [[gnu::always_inline]] Part part_of(const python::Layout& layout, uintptr_t frame, const Read& read) {
+    const uintptr_t instruction = word_at(frame + layout.frame_instruction);
+    Known& known = known_[instruction / 2 % kKnown];
+    if (known.behind == instruction + 1) return {Part::Kind::counts, known.key};
+    const Part part = read(frame);
+    if (part.kind == Part::Kind::counts) known = {instruction + 1, part.key};
+    return part;
+  }
+
   void take(const Place& place) {
     hash_ -= place.part;
   }
@@ -136,10 +149,14 @@ class LastStack {
   void forget() {
     count_ = 0;
     hash_ = 0;
-    id_ = 0;
+    id_deaths_ = kNoId;
+  }
+  void forget_all() {
+    forget();
+    known_ = {};
   }
   bool lose() {
-    forget();
+    forget_all();
     return false;
   }
   template <class Read>
@@ -148,13 +165,22 @@ class LastStack {
     return look(layout, top, deaths_, read);
   }
 
+  static constexpr size_t kKnown = 128;
+  struct Known {
+    uintptr_t behind = 0;  // the instruction's address and one, which is never 0
+    uint64_t key = 0;
+  };
+
   static constexpr uintptr_t kNowhere = 1;  // no frame's, and not what stands for no frame
 
   // From 1 on, the outermost first. In front of them is one at which no frame ever is: a search ends there.
   std::array<Place, kMost + 1> places_{};
   std::array<uintptr_t, kMost> added_{};
+  std::array<Known, kKnown> known_{};
   size_t count_ = 0;
   uint64_t hash_ = 0, deaths_ = 0;
+  static constexpr uint64_t kNoId = ~uint64_t{0};
+  uint64_t id_deaths_ = kNoId;  // how many had died when the id was kept; never so many: there is none
   uint32_t id_ = 0;
 };
 

@@ -45,27 +45,37 @@ constexpr std::string_view kDeeper = "[deeper frames left out]";
 constexpr size_t kThreads = 128;
 constinit LastStack memories[kThreads] = {};
 constinit std::atomic<size_t> taken{0};
-thread_local constinit LastStack* own_memory = nullptr;
-thread_local constinit bool using_memory = false;
+struct OwnMemory {
+  LastStack* stack;
+  bool in_use;  // a signal's handler may come in between
+};
+thread_local constinit OwnMemory own_memory{};
 
-// What the calling thread remembers, while nobody else of this thread uses it: a signal's handler may come in between.
+// Of a Python that is read for good, so that none with other frames comes after it.
+[[gnu::noinline]] LastStack* take_memory(const PythonReader& reader) {
+  if (!LastStack::knows(reader.layout) || python::detail::published.load(std::memory_order_relaxed) != &reader)
+    return nullptr;
+  if (taken.load(std::memory_order_relaxed) >= kThreads) return nullptr;
+  const size_t place = taken.fetch_add(1);
+  return place < kThreads ? own_memory.stack = &memories[place] : nullptr;
+}
+
+// What the calling thread remembers, while nobody else of this thread uses it.
 class Remembering {
  public:
   explicit Remembering(const PythonReader& reader) {
-    if (!LastStack::knows(reader.layout) || using_memory) return;
-    if (!own_memory) {
-      if (taken.load(std::memory_order_relaxed) >= kThreads) return;
-      const size_t place = taken.fetch_add(1);
-      if (place >= kThreads) return;
-      own_memory = &memories[place];
+    if (own_memory.in_use) [[unlikely]]
+      return;
+    memory_ = own_memory.stack;
+    if (!memory_) [[unlikely]] {
+      if (!(memory_ = take_memory(reader))) return;
     }
-    memory_ = own_memory;
-    using_memory = true;
+    own_memory.in_use = true;
     std::atomic_signal_fence(std::memory_order_seq_cst);
   }
   ~Remembering() {
     std::atomic_signal_fence(std::memory_order_seq_cst);
-    if (memory_) using_memory = false;
+    if (memory_) own_memory.in_use = false;
   }
   Remembering(const Remembering&) = delete;
   Remembering& operator=(const Remembering&) = delete;
@@ -75,6 +85,12 @@ class Remembering {
  private:
   LastStack* memory_ = nullptr;
 };
+
+constexpr uint32_t kInModuleCall = Captured::kInModuleCall;
+static_assert(IdCache::kMaxId < kInModuleCall);
+uint32_t marked(StackId id) {
+  return table.in_module_call(id) ? id | kInModuleCall : id;
+}
 
 class StackKey {
  public:
@@ -141,8 +157,8 @@ uint32_t frame_id(const Layout& layout, const RawFrame& raw) {
 }
 
 // What capture_python() does of a stack that is not the thread's last one.
-[[gnu::noinline]] StackId capture_another(const PythonReader& reader, uintptr_t thread, uintptr_t top, uint64_t deaths,
-                                          LastStack* last) {
+[[gnu::noinline]] uint32_t capture_another(const PythonReader& reader, uintptr_t thread, uintptr_t top, uint64_t deaths,
+                                           LastStack* last) {
   const PlainMemory memory;
   const auto part = [&](uintptr_t frame) -> LastStack::Part {
     RawFrame raw;
@@ -162,18 +178,19 @@ uint32_t frame_id(const Layout& layout, const RawFrame& raw) {
     if (last->depth() == 0) return 0;
     StackId id = stack_ids.find(StackKey::value(*last));
     if (id == 0) id = add_stack(reader, thread);
-    last->keep(id);
-    return id;
+    const uint32_t captured = marked(id);
+    last->keep(captured);
+    return captured;
   }
   StackKey key;
   const WalkEnd end =
       walk(reader.layout, memory, reader.code_type, thread, [&](const RawFrame& frame) { key.add(frame); });
   if (key.depth() == 0) return 0;
   const StackId id = stack_ids.find(key.value(end));
-  return id != 0 ? id : add_stack(reader, thread);
+  return marked(id != 0 ? id : add_stack(reader, thread));
 }
 
-[[gnu::always_inline]] inline StackId captured_python() {
+[[gnu::always_inline]] inline uint32_t captured_python() {
   const PythonReader* reader = python_reader();
   // While Python ends it frees the thread states of daemon threads that still run: those must not be looked at.
   if (reader == nullptr || reader->api.Py_IsFinalizing()) return 0;
@@ -183,27 +200,27 @@ uint32_t frame_id(const Layout& layout, const RawFrame& raw) {
   top_frame(reader->layout, PlainMemory(), thread, top);
   const Remembering memory(*reader);
   const uint64_t deaths = code_generations.deaths();
-  const StackId same = memory.stack() ? memory.stack()->find(reader->layout, top, deaths) : 0;
+  const uint32_t same = memory.stack() ? memory.stack()->find(reader->layout, top, deaths) : 0;
   return same != 0 ? same : capture_another(*reader, thread, top, deaths, memory.stack());
 }
 
 }  // namespace
 
 StackId capture_python() {
-  return captured_python();
+  return captured_python() & ~kInModuleCall;
+}
+
+Captured capture_with_call() {
+  const uint32_t python = captured_python();
+  return Captured(python != 0 ? python : capture_native_stack());
 }
 
 StackId capture() {
-  const StackId python = captured_python();
-  return python != 0 ? python : capture_native_stack();
+  return capture_with_call().stack();
 }
 
 StackId call_site_of(StackId id) {
   return is_native(id) ? native_call_site_of(id) : id;
-}
-
-bool in_module_call(StackId id) {
-  return !is_native(id) && table.in_module_call(id);
 }
 
 std::vector<PythonFrame> resolve(StackId id) {

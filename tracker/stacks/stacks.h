@@ -12,6 +12,10 @@ namespace devtrace::stacks {
 // stack (none that could be read).
 using StackId = uint32_t;
 
+constexpr bool is_native(StackId id) {
+  return id >> 31 != 0;
+}
+
 struct PythonFrame {
   std::string file;      // co_filename as it is, UTF-8
   std::string function;  // co_qualname, or co_name before CPython 3.11
@@ -54,17 +58,25 @@ StackId capture_python();
 // ever more rarely, and has none in between.
 StackId capture();
 
-constexpr bool is_native(StackId id) {
-  return id >> 31 != 0;
-}
+// The same with what is known besides: whether a module of PyTorch's is being called (torch.nn.Module.__call__)
+// anywhere in the stack. Never in a native one.
+class Captured {
+ public:
+  // One of Python's may be marked by this bit, for ids of its stacks are smaller.
+  static constexpr uint32_t kInModuleCall = 1u << 30;
+  constexpr explicit Captured(uint32_t marked) : marked_(marked) {}
+
+  StackId stack() const { return is_native(marked_) ? marked_ : marked_ & ~kInModuleCall; }
+  bool in_module_call() const { return !is_native(marked_) && (marked_ & kInModuleCall) != 0; }
+
+ private:
+  uint32_t marked_;
+};
+Captured capture_with_call();
 
 // Two stacks of the same statement have the same value: of Python's the stack itself, of a native one its part from the
 // innermost frame of the user's own on. 0: of none.
 StackId call_site_of(StackId id);
-
-// Hot: two loads. Whether a module of PyTorch's is being called (torch.nn.Module.__call__) anywhere in this stack.
-// Never in a native one.
-bool in_module_call(StackId id);
 
 // The same for one event, of which several want to know it: taken when the first asks.
 class OnePythonStack {

@@ -118,7 +118,7 @@ def start_up(devtrace: Path, source: str, ways: list[str], rounds: int) -> dict[
 # What devtrace's functions are for, by their names: the first that fits is taken.
 PARTS = (
     ("provenance: who made a block", r"provenance"),
-    ("stacks of Python", r"stacks::capture(_python|_another)?\(|LastStack|python::|IdCache"),
+    ("stacks of Python", r"stacks::capture(_python|_another|_with_call)?\(|LastStack|python::|IdCache"),
     ("native stacks", r"stacks::"),
     ("launches: owners of what kernels are given", r"launch::|ownership|host_memory|untracked_memory|library_handles|AddressMap<devtrace::Extent>"),
     ("who chose the current device", r"device_history|cudaSetDevice|SetDevice"),

@@ -127,15 +127,19 @@ StackId native_call_site_of(StackId id) {
 StackId capture_native_stack() {
   if (!wanted()) return 0;
   void* addresses[kMostFrames];
-  size_t count = capture_native_from_hook(addresses, kMostFrames);
-  if (count == 0) count = capture_native(addresses, kMostFrames, 1);
+  size_t count = capture_native_from_hook(addresses, kMostFrames);  // begins with that function
+  const bool from_hook = count != 0;
+  if (!from_hook) count = capture_native(addresses, kMostFrames, 1);
   size_t first = 0;
-  while (first < count && caller::is_own(reinterpret_cast<uintptr_t>(addresses[first]))) ++first;
-  if (first > 0) --first;                   // the function that stands in CUDA's or PyTorch's place
-  if (caller::is_the_program()) first = 0;  // nothing tells the program's frames from ours
+  if (!from_hook) {
+    while (first < count && caller::is_own(reinterpret_cast<uintptr_t>(addresses[first]))) ++first;
+    if (first > 0) --first;                   // the function that stands in CUDA's or PyTorch's place
+    if (caller::is_the_program()) first = 0;  // nothing tells the program's frames from ours
+  }
+  // A polynomial of the addresses by an odd factor: what differs in two of them would have to be that factor's
+  // multiple.
   uint64_t hash = 0xc2b2ae3d27d4eb4f;
-  for (size_t i = first; i < count; ++i)
-    hash = hash * 0xff51afd7ed558ccd + fold(reinterpret_cast<uintptr_t>(addresses[i]), 0x9e3779b97f4a7c15);
+  for (size_t i = first; i < count; ++i) hash = hash * 0xff51afd7ed558ccd + reinterpret_cast<uintptr_t>(addresses[i]);
   const uint64_t key = fold(hash, 0xff51afd7ed558ccd);
   uint32_t node = ids.find(key);
   if (node == 0 && count > first) node = add_stack(key, addresses + first, count - first);

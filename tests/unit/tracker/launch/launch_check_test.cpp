@@ -144,6 +144,28 @@ TEST_F(Launches, MostPassInFewWords) {
   EXPECT_FALSE(passes());
 }
 
+TEST_F(Launches, APassNotesOnWhichDeviceIsComputed) {
+  const void* const parameters[] = {&words[0], &words[1], &words[2]};
+  ASSERT_EQ(launch::kernels::known(&handle), kernel);
+  const Device device = Device::cuda(memory::ownership::kDevices - 1);
+  ASSERT_FALSE(memory::devices_in_use::has_computed(device));
+  thread_state::set_device(device.index);
+  EXPECT_TRUE(launch::passes(&handle, parameters));
+  EXPECT_TRUE(memory::devices_in_use::has_computed(device));
+}
+
+TEST_F(Launches, AKernelWhoseJobIsToReachOtherDevicesPasses) {
+  static const char reaching = 0;
+  const void* const parameters[] = {&words[0], &words[1]};
+  const Kernel* const excused =
+      launch::kernels::remember(&reaching, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", {{0, 8}, {8, 8}});
+  ASSERT_TRUE(excused->excused);
+  ASSERT_EQ(launch::kernels::known(&reaching), excused);
+  thread_state::set_device(0);
+  words[0] = memory_of(1);
+  EXPECT_TRUE(launch::passes(&reaching, parameters));
+}
+
 TEST_F(Launches, EveryWordIsLookedAt) {
   for (const uintptr_t others : {memory_of(0) + 64, uintptr_t{0x3f800000'3f800000}})
     for (const bool as_block : {false, true})

@@ -79,11 +79,11 @@ const LiveMemory::Device& of(int index) {
 
 TEST(LiveMemory, HasWhatPyTorchSaysAndTheMostOfIt) {
   memory::live_memory::forget_all();
-  memory::live_memory::torch_has(Device::cuda(1), 100, 1000);
-  memory::live_memory::torch_has(Device::cuda(1), 700, 2000);
-  memory::live_memory::torch_has(Device::cuda(1), 300, 2000);
-  memory::live_memory::torch_has(Device::cpu(), 5, 5);
-  memory::live_memory::torch_has(Device::cuda(100), 5, 5);
+  memory::live_memory::torch_has({Device::cuda(1), 100, 1000});
+  memory::live_memory::torch_has({Device::cuda(1), 700, 2000});
+  memory::live_memory::torch_has({Device::cuda(1), 300, 2000});
+  memory::live_memory::torch_has({Device::cpu(), 5, 5});
+  memory::live_memory::torch_has({Device::cuda(100), 5, 5});
   EXPECT_EQ(of(1).tensors, 300u);
   EXPECT_EQ(of(1).peak, 700u);
   EXPECT_EQ(of(1).reserved, 2000u);
@@ -95,7 +95,7 @@ TEST(LiveMemory, APeakKnowsWhatItWasFor) {
   const Device device = Device::cuda(2);
   const auto part = [&](Use use) { return memory::live_memory::peak_of(device).uses[static_cast<size_t>(use)]; };
   memory::live_memory::forget_all();
-  memory::live_memory::torch_has(device, 1000, 1000);
+  memory::live_memory::torch_has({device, 1000, 1000});
   const uint64_t before = memory::live_memory::peak_of(device).time;
   memory::live_memory::is_used(device, Use::weights, 600, before - 1);
   EXPECT_EQ(part(Use::weights), 600u) << "given before the peak, looked at after it";
@@ -103,7 +103,7 @@ TEST(LiveMemory, APeakKnowsWhatItWasFor) {
   EXPECT_EQ(part(Use::cache), 0u) << "given since";
   memory::live_memory::no_longer_used(device, Use::weights, 600);
   EXPECT_EQ(part(Use::weights), 600u) << "of that peak it was a part";
-  memory::live_memory::torch_has(device, 1100, 2000);
+  memory::live_memory::torch_has({device, 1100, 2000});
   EXPECT_EQ(part(Use::weights), 0u);
   EXPECT_EQ(part(Use::cache), 100u);
   memory::live_memory::forget_all();
@@ -115,7 +115,7 @@ TEST(LiveMemory, AnActivationMayTurnOutToBeAnother) {
   const auto part = [&](Use use) { return memory::live_memory::peak_of(device).uses[static_cast<size_t>(use)]; };
   memory::live_memory::forget_all();
   memory::live_memory::begins_as(device, Use::activations, 300);
-  memory::live_memory::torch_has(device, 1000, 1000);
+  memory::live_memory::torch_has({device, 1000, 1000});
   const uint64_t then = memory::live_memory::peak_of(device).time;
   EXPECT_EQ(part(Use::activations), 300u);
   memory::live_memory::is_used(device, Use::cache, 100, then - 1, Use::activations);
@@ -123,7 +123,7 @@ TEST(LiveMemory, AnActivationMayTurnOutToBeAnother) {
   EXPECT_EQ(part(Use::cache), 100u);
   memory::live_memory::no_longer_used(device, Use::activations, 200);
   EXPECT_EQ(part(Use::activations), 200u) << "of that peak it was a part";
-  memory::live_memory::torch_has(device, 1100, 2000);
+  memory::live_memory::torch_has({device, 1100, 2000});
   EXPECT_EQ(part(Use::activations), 0u);
   EXPECT_EQ(part(Use::cache), 100u);
   memory::live_memory::forget_all();
@@ -132,12 +132,12 @@ TEST(LiveMemory, AnActivationMayTurnOutToBeAnother) {
 TEST(LiveMemory, ALookIsDueWhenAPeakHasGrown) {
   memory::live_memory::forget_all();
   memory::live_memory::note_looked();
-  memory::live_memory::torch_has(Device::cuda(2), 12800, 20000);
+  memory::live_memory::torch_has({Device::cuda(2), 12800, 20000});
   EXPECT_TRUE(memory::live_memory::look_is_due.load());
   memory::live_memory::note_looked();
-  memory::live_memory::torch_has(Device::cuda(2), 12900, 20000);
+  memory::live_memory::torch_has({Device::cuda(2), 12900, 20000});
   EXPECT_FALSE(memory::live_memory::look_is_due.load());
-  memory::live_memory::torch_has(Device::cuda(2), 12901, 20000);
+  memory::live_memory::torch_has({Device::cuda(2), 12901, 20000});
   EXPECT_TRUE(memory::live_memory::look_is_due.load());
   memory::live_memory::forget_all();
 }
@@ -145,7 +145,7 @@ TEST(LiveMemory, ALookIsDueWhenAPeakHasGrown) {
 TEST(LiveMemory, ItsCourseIsBoundedAndKeepsThePeak) {
   memory::live_memory::forget_all();
   for (size_t call = 0; call < 100'000; ++call)
-    memory::live_memory::torch_has(Device::cuda(2), call == 54'321 ? 9999 : call % 100, 10'000);
+    memory::live_memory::torch_has({Device::cuda(2), call == 54'321 ? 9999 : call % 100, 10'000});
   const auto course = memory::live_memory::course_of(Device::cuda(2));
   EXPECT_LE(course.size(), memory::live_memory::kMostPoints + 1);
   EXPECT_GT(course.size(), memory::live_memory::kMostPoints / 2);

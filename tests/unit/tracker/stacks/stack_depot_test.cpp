@@ -283,7 +283,7 @@ python::Layout layout() {
 // The last is the innermost.
 struct Stack {
   explicit Stack(size_t depth) : frames(depth) {
-    for (size_t i = 0; i < depth; ++i) frames[i] = {i == 0 ? 0 : address(i - 1), 1000 + i};
+    for (size_t i = 0; i < depth; ++i) frames[i] = {i == 0 ? 0 : address(i - 1), 1000 + 2 * i};
   }
   uintptr_t address(size_t i) const { return reinterpret_cast<uintptr_t>(&frames[i]); }
   uintptr_t top() const { return address(frames.size() - 1); }
@@ -339,11 +339,38 @@ TEST(LastStack, OnlyTheFrameThatHasMovedOnIsRead) {
     Stack stack(5);
     Looking looking;
     looking.look(stack.top());
-    ++stack.frames[moved].instruction;
+    stack.frames[moved].instruction += 50;
     EXPECT_EQ(looking.look(stack.top()), Found::another) << moved;
     EXPECT_EQ(looking.reads, 1);
     EXPECT_EQ(looking.last.hash(5), Looking::hash_of(stack.top()));
   }
+}
+
+TEST(LastStack, AnInstructionThatWasReadIsKnownUntilACodeObjectDies) {
+  Stack stack(5);
+  Looking looking;
+  looking.look(stack.top());
+  stack.frames[2].instruction += 50;
+  EXPECT_EQ(looking.look(stack.top()), Found::another);
+  EXPECT_EQ(looking.reads, 1);
+  stack.frames[2].instruction -= 50;
+  EXPECT_EQ(looking.look(stack.top()), Found::another);
+  EXPECT_EQ(looking.reads, 0);
+  EXPECT_EQ(looking.last.hash(5), Looking::hash_of(stack.top()));
+  stack.frames[2].instruction += 50;
+  EXPECT_EQ(looking.look(stack.top(), 1), Found::another);
+  EXPECT_EQ(looking.reads, 5);
+  looking.last.keep(0);
+  EXPECT_EQ(looking.look(stack.top(), 1), Found::another);
+  EXPECT_EQ(looking.reads, 5) << "nobody watches for the death of what was read";
+  stack.frames[2].instruction = 7;
+  for (int i = 0; i < 2; ++i) {
+    looking.look(stack.top(), 1);
+    EXPECT_EQ(looking.look(stack.address(3), 1), Found::another);
+  }
+  EXPECT_EQ(looking.look(stack.address(1), 1), Found::another);
+  EXPECT_EQ(looking.look(stack.top(), 1), Found::another);
+  EXPECT_EQ(looking.reads, 1) << "what is not shown is watched by nobody";
 }
 
 TEST(LastStack, ADeeperAndAShallowerStackAreOthers) {
