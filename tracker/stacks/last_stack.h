@@ -29,7 +29,7 @@ class LastStack {
 
   // Its id, if the stack whose innermost frame is `frame` is the same; else 0. One operation asks several times.
   uint32_t find(const python::Layout& layout, uintptr_t frame, uint64_t deaths) const {
-    if (deaths != id_deaths_) return 0;
+    if (deaths + 1 != id_deaths_) return 0;
     const Place* const moved = first_moved(layout, &places_[count_], frame);
     return moved == &places_[0] && frame == 0 ? id_ : 0;
   }
@@ -92,7 +92,7 @@ class LastStack {
   void keep(uint32_t id) {
     if (id == 0) return forget_all();
     id_ = id;
-    id_deaths_ = deaths_;
+    id_deaths_ = deaths_ + 1;
   }
 
  private:
@@ -179,8 +179,8 @@ class LastStack {
   std::array<Known, kKnown> known_{};
   size_t count_ = 0;
   uint64_t hash_ = 0, deaths_ = 0;
-  static constexpr uint64_t kNoId = ~uint64_t{0};
-  uint64_t id_deaths_ = kNoId;  // how many had died when the id was kept; never so many: there is none
+  static constexpr uint64_t kNoId = 0;  // all is 0 at first: the memory of threads that there are not is none
+  uint64_t id_deaths_ = kNoId;          // how many had died when the id was kept, and one
   uint32_t id_ = 0;
 };
 
