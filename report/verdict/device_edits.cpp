@@ -305,17 +305,20 @@ std::optional<std::string> begins_with(std::string_view expression) {
     return function_named(expression.substr(name, open - name)).follows_operands() &&
            !keyword_value(expression, arguments(expression, scan, {name, open, close}), "device");
   };
-  for (const std::string_view prefix : {"torch.nn.functional.", "torch.", "th.", "F."}) {
-    if (!expression.starts_with(prefix)) continue;
-    const size_t open = name_end(expression, prefix.size());
+  constexpr std::string_view kFunctional = "nn.functional.";
+  const std::string_view rest = after_torch(expression);
+  size_t function = expression.starts_with("F.") ? 2 : 0;  // where its name begins; 0: it calls none of torch's
+  if (!rest.empty())
+    function = expression.size() - rest.size() + (rest.starts_with(kFunctional) ? kFunctional.size() : 0);
+  if (function > 0) {
+    const size_t open = name_end(expression, function);
     if (open >= expression.size() || expression[open] != '(') return std::nullopt;
     const size_t close = closing(scan, expression, open);
-    if (close == expression.npos || !stays(prefix.size(), open, close)) return std::nullopt;
-    const auto spans = arguments(expression, scan, {prefix.size(), open, close});
+    if (close == expression.npos || !stays(function, open, close)) return std::nullopt;
+    const auto spans = arguments(expression, scan, {function, open, close});
     if (spans.empty()) return std::nullopt;
     tensor = trimmed(expression.substr(spans[0].begin, spans[0].end - spans[0].begin));
     at = close + 1;
-    break;
   }
   bool extends = tensor.empty();  // `self.weight` of `self.weight.float()`
   if (extends) tensor = expression.substr(0, at = name_end(expression, 0));

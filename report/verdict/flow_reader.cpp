@@ -24,7 +24,7 @@ constexpr std::string_view kMeetsAny[] = {"copy_", "expand_as", "view_as", "resh
 // Of all elements: a tensor without dimensions, which may meet any device where it lies on the CPU.
 constexpr std::string_view kOfAllElements[] = {"sum", "mean", "prod",   "max", "min", "norm",
                                                "std", "var",  "median", "any", "all"};
-constexpr std::string_view kTorch[] = {"torch", "th", "F", "nn", "functional"};
+constexpr std::string_view kParts[] = {"F", "nn", "functional"};  // of torch, as programs import them
 
 // The values, with what a display shows in its place.
 std::vector<const FlowValue*> flat(const std::vector<FlowValue>& values) {
@@ -462,7 +462,7 @@ FlowValue FlowReader::call(const FlowValue& callee) {
     if (arguments.said) result.said = *arguments.said;
     return result;
   }
-  if (name != last && is_one_of(first, kTorch)) {
+  if (name != last && (torch_functions::is_torch(first) || is_one_of(first, kParts))) {
     lie_as(result, call_of_torch(last, arguments));
     return result;
   }

@@ -51,10 +51,6 @@ template <class Passed, class Look>
   }
   return look(words, parameters, place, alone);
 }
-inline bool passes(const void* function, const void* const* parameters) {
-  return passes(
-      function, parameters, [] { return true; }, rest_passes);
-}
 
 // Hot: about a nanosecond a word. What it finds suspicious is looked at closely, and reported, before it returns.
 void check(const events::Launch& launch);

@@ -31,6 +31,7 @@ struct Course {
   size_t count = 0;
 };
 constinit Course courses[LiveMemory::kDevices];
+
 LiveMemory::Device* of(Device device) {
   return device.is_cuda() && device.index < LiveMemory::kDevices ? &memory.devices[device.index] : nullptr;
 }

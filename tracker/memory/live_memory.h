@@ -18,8 +18,7 @@ namespace devtrace::memory::live_memory {
 enum class Use : uint8_t { other, weights, gradients, optimizer, cache, activations };
 constexpr size_t kUses = 6;
 
-// Hot. What PyTorch's allocator says of itself: the bytes in its blocks, and those that it holds of CUDA. Nothing for
-// devices that are none of CUDA's. `stack`: who was given the block by which it has so much; 0: nobody knows.
+// What PyTorch's allocator says of itself: the bytes in its blocks of a device, and those that it holds of CUDA.
 struct TorchHas {
   Device device;
   size_t tensors, reserved;
@@ -35,6 +34,8 @@ struct OpenPoint {
 [[gnu::visibility("hidden")]] extern LiveMemory memory;
 void torch_has_more(const TorchHas& now, stacks::StackId stack);
 }  // namespace detail
+// Hot. Nothing for devices that are none of CUDA's. `stack`: who was given the block by which it has so much; 0: nobody
+// knows.
 [[gnu::always_inline]] inline void torch_has(const TorchHas& now, stacks::StackId stack = 0) {
   const auto index = static_cast<uint8_t>(now.device.index);  // below 0: none of CUDA's
   if (index >= LiveMemory::kDevices) [[unlikely]]

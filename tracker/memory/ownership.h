@@ -39,8 +39,8 @@ constexpr Devices kNobodys = ~Devices{0};  // no device's: CUDA was asked, or it
 constexpr Devices only(Device device) {
   return Devices{1} << device.index;
 }
-[[gnu::visibility("hidden")]] extern std::atomic<std::atomic<Devices>*>
-    chunks;  // null while no kernel has been seen and nothing is owned
+// Null while no kernel has been seen and nothing is owned.
+[[gnu::visibility("hidden")]] extern std::atomic<std::atomic<Devices>*> chunks;
 }  // namespace detail
 
 // Hot, one load: the device whose memory lies, or last lay, in the address's chunk; unknown for all other addresses.

@@ -37,7 +37,7 @@ bool module_was_called();
 
 // Hot: no malloc, no lock held while calling out. A block is what PyTorch's allocator gives out, or a file that it
 // maps; an allocation is what CUDA gives out.
-void given(uintptr_t address, size_t bytes, Device device);  // whose it is
+void given(uintptr_t address, size_t bytes, Device device);
 void taken(uintptr_t address);
 // The same with what PyTorch's allocator says of itself then; and that alone.
 void given(uintptr_t address, size_t bytes, const live_memory::TorchHas& has);

@@ -106,10 +106,10 @@ std::optional<Cause> model_input(const Evidence& evidence) {
   if (by_a_stale_device(*pair.it, *pair.other) ||
       (pair.it->device_from.role == "attribute" && pair.other->moved.from == pair.it->device))
     return std::nullopt;
+  if (auto cause = made_on_a_default(evidence, *pair.it, *pair.other, caller)) return cause;
   const bool sure = caller && (given || made_by_caller(evidence, *pair.it, *caller)) &&
                     surely_left(evidence, *pair.it, *pair.other, *caller);
 
-  if (auto cause = made_on_a_default(evidence, *pair.it, *pair.other, caller)) return cause;
   // Not left behind: it was brought to a GPU, and which one was not said.
   const bool unnumbered = went_without_a_number(*pair.it);
   Cause cause{unnumbered ? "default-or-current-device" : kInputNotMoved,

@@ -103,6 +103,10 @@ class Launches : public testing::Test {
     launch::check(launch);
     return findings::count() - before;
   }
+  static bool passes_at_once(const void* function, const void* const* parameters) {
+    return launch::passes(
+        function, parameters, [] { return true; }, launch::rest_passes);
+  }
 
   static const Kernel* kernel;
   uintptr_t words[6] = {};
@@ -111,13 +115,13 @@ const Kernel* Launches::kernel = nullptr;
 
 TEST_F(Launches, MostPassInFewWords) {
   const void* const parameters[] = {&words[0], &words[1], &words[2]};
-  const auto passes = [&] { return launch::passes(&handle, parameters); };
+  const auto passes = [&] { return passes_at_once(&handle, parameters); };
   thread_state::set_device(0);
   words[1] = memory_of(0);
   EXPECT_FALSE(passes());  // this thread has not launched the kernel before
   ASSERT_EQ(launch::kernels::known(&handle), kernel);
   EXPECT_TRUE(passes());
-  EXPECT_FALSE(launch::passes(&handle, nullptr));
+  EXPECT_FALSE(passes_at_once(&handle, nullptr));
   words[1] = memory_of(1);
   EXPECT_FALSE(passes());
   words[1] = reinterpret_cast<uintptr_t>(&words);  // of the host
@@ -150,7 +154,7 @@ TEST_F(Launches, APassNotesOnWhichDeviceIsComputed) {
   const Device device = Device::cuda(memory::ownership::kDevices - 1);
   ASSERT_FALSE(memory::devices_in_use::has_computed(device));
   thread_state::set_device(device.index);
-  EXPECT_TRUE(launch::passes(&handle, parameters));
+  EXPECT_TRUE(passes_at_once(&handle, parameters));
   EXPECT_TRUE(memory::devices_in_use::has_computed(device));
 }
 
@@ -163,7 +167,7 @@ TEST_F(Launches, AKernelWhoseJobIsToReachOtherDevicesPasses) {
   ASSERT_EQ(launch::kernels::known(&reaching), excused);
   thread_state::set_device(0);
   words[0] = memory_of(1);
-  EXPECT_TRUE(launch::passes(&reaching, parameters));
+  EXPECT_TRUE(passes_at_once(&reaching, parameters));
 }
 
 TEST_F(Launches, EveryWordIsLookedAt) {
