@@ -26,6 +26,12 @@ DEVTRACE = BUILD / "devtrace"
 PYTHON = os.environ.get("DEVTRACE_TEST_PYTHON", sys.executable)
 
 
+@functools.lru_cache(maxsize=8)
+def records_in(log: Path, _written: int, _bytes: int) -> list[dict]:
+    """A log of hundreds of programs is asked for once by each of their tests. A killed process may leave a torn last line."""
+    return [json.loads(line) for line in log.read_text(encoding="utf-8").split("\n")[:-1]]
+
+
 @dataclass
 class Outcome:
     """A program's end, and the logs and reports in its folder."""
@@ -41,12 +47,8 @@ class Outcome:
 
     @property
     def records(self) -> list[dict]:
-        """All complete lines of all logs; a killed process may leave a torn last one."""
-        found = []
-        for log in self.logs:
-            text = log.read_text(encoding="utf-8")
-            found += [json.loads(line) for line in text.split("\n")[:-1]]
-        return found
+        """All complete lines of all logs."""
+        return [record for log in self.logs for record in records_in(log, log.stat().st_mtime_ns, log.stat().st_size)]
 
     @property
     def findings(self) -> list[dict]:
@@ -172,10 +174,9 @@ def start_snippets(snippets: dict[str, str], folder: Path, options=None, trace=T
 def findings_of(outcome: Outcome, name: str) -> list[dict]:
     """The findings whose innermost frame with a file of the test's folder lies in that snippet."""
     file = re.sub(r"\W+", "-", name) + ".py"
-    return [
-        finding for finding in outcome.findings
-        if next((Path(frame["file"]).name for frame in finding["python"] if (outcome.folder / Path(frame["file"]).name).exists()), None) == file
-    ]
+    there = {path.name for path in outcome.folder.iterdir()}
+    names = ((finding, (frame["file"].rpartition("/")[2] for frame in finding["python"])) for finding in outcome.findings)
+    return [finding for finding, files in names if next((each for each in files if each in there), None) == file]
 
 
 @pytest.fixture
