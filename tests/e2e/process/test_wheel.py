@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from bare_root import BareRoot
 from conftest import BUILD, TOP, environment, execute
-from interpreters import PARAMETERS
+from interpreters import READABLE, READABLE_FREE_THREADED
+from nightly import first
 
 MIXED = "import torch\ntorch.ones(3, device='cuda:0') + torch.ones(3, device='cuda:1')\n"
 # The program copies 16 bytes of a device's memory as if they were the host's.
@@ -109,7 +110,11 @@ def test_what_differs_between_two_builds_is_named(wheel, tmp_path):
     assert library.endswith("lib/devtrace/libdevtrace.so: CRC") and overlay.endswith("fix/overlay.so: in one of them only")
 
 
-@pytest.mark.parametrize("interpreter", PARAMETERS)
+# The oldest and the newest first.
+PYTHONS = [path for _, path in [READABLE[0], READABLE[-1], *READABLE[1:-1], *READABLE_FREE_THREADED]]
+
+
+@pytest.mark.parametrize("interpreter", first(2, PYTHONS), ids=lambda path: Path(path).name)
 def test_every_python_installs_it_and_needs_nothing_else(wheel, interpreter, tmp_path):
     folder = tmp_path / "environment"
     subprocess.run([interpreter, "-m", "venv", folder], check=True)
