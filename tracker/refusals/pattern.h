@@ -40,6 +40,7 @@ inline size_t length_of_word(std::string_view text) {
 
 // As string_view::find, which asks memchr for every first character.
 inline size_t place_of(std::string_view part, std::string_view text) {
+  if (text.empty()) return part.empty() ? 0 : text.npos;  // its pointer may be null, which memmem may not be given
   const void* const found = ::memmem(text.data(), text.size(), part.data(), part.size());
   return found ? static_cast<size_t>(static_cast<const char*>(found) - text.data()) : text.npos;
 }
