@@ -143,7 +143,7 @@ struct Name {
   Index frame = kNoIndex;  // into the failing stack
   std::string name;
   bool read_again = false;  // a variable, which the function reads below the line that it is in, too
-  std::string holder = {};  // how what has it there goes to another device: "moves", "frozen", or empty
+  std::string holder = {};  // how what has it there goes to another device: "moves", "within", "frozen", or empty
 };
 
 // What said the device where a tensor was made, or to which it was moved.

@@ -341,17 +341,26 @@ static bool may_be_moved_in_front(const Frame& here, std::string_view variable, 
 static std::optional<Fix> move_holder(const Evidence& evidence, size_t frame, const Operand& operand,
                                       const std::string& device) {
   const Frame& here = evidence.stack[frame];
-  const std::string_view name = operand.name_in(frame), holder = holder_of(name);
-  if (operand.holder_in(frame) != "moves" || holder == "self" || !may_be_moved_in_front(here, holder, device))
+  const std::string_view name = operand.name_in(frame), how = operand.holder_in(frame);
+  const std::string_view holder = how == "within" ? holder_of(holder_of(name)) : holder_of(name);
+  if ((how != "moves" && how != "within") || holder == "self" || !may_be_moved_in_front(here, holder, device))
     return std::nullopt;
   const auto beside = [&](const Operand& each) {
     const std::string_view own = each.name_in(frame);
-    return own != name && holder_of(own) == holder;
+    return own != name && (holder_of(own) == holder || holder_of(own) == holder_of(name));
+  };
+  // Of a dict within it what lines below read of it, too, has come there with it.
+  const auto reads_another = [&](const auto& statement) {
+    const std::string_view text = statement.second;
+    const size_t at = find_variable(text, holder), end = at + holder.size();
+    return at != text.npos && text.substr(end).starts_with('.') && !text.substr(at).starts_with(holder_of(name)) &&
+           !says_device(text);
   };
   const bool several =
-      std::ranges::any_of(operand.siblings, beside) || std::ranges::any_of(evidence.operands, [&](const Operand& each) {
-        return each.device == operand.device && beside(each);
-      });
+      std::ranges::any_of(operand.siblings, beside) ||
+      std::ranges::any_of(evidence.operands,
+                          [&](const Operand& each) { return each.device == operand.device && beside(each); }) ||
+      (how == "within" && operand.on_cpu() && std::ranges::any_of(statements_below(here, here.line), reads_another));
   if (!several) return std::nullopt;
   return line_fix(here, fmt::format("{0} = {0}.to({1})\n{2}", holder, device, dedented(here.source)));
 }

@@ -270,6 +270,16 @@ std::optional<Fix> say_other_words(const Evidence& evidence) {
   return std::nullopt;
 }
 
+// Had the constructor that made it a module on that device?
+static bool given_a_module(const Operand& it, std::string_view device) {
+  const auto of_a_module = [&](const finding::DeviceExpression& each) {
+    return each.device == device && each.expression.starts_with("next(");
+  };
+  return std::ranges::any_of(it.lineage, [&](const Step& step) {
+    return step.what == "made" && std::ranges::any_of(step.devices, of_a_module);
+  });
+}
+
 std::optional<Fix> move_view_where_constructed(const Evidence& evidence) {
   const auto left = [](const Operand& it) { return !it.view_of.empty() && it.on_cpu() && !it.moved.known(); };
   const auto pair = evidence.pair(left, [](const Operand& other) { return !other.on_cpu(); });
@@ -277,7 +287,12 @@ std::optional<Fix> move_view_where_constructed(const Evidence& evidence) {
   for (const Step& step : pair.it->lineage) {
     const std::string type = called_in_value(step.line.source);
     const std::string_view device = expression_of(step, pair.other->device);
-    const auto in_parts = [&](const auto& each) { return each.type == type && each.devices.size() > 1; };
+    // One that was constructed round a module of that GPU goes there as a whole; not one that is spread.
+    const auto in_parts = [&](const finding::RunningModule& each) {
+      const auto elsewhere = [&](std::string_view at) { return at != "cpu" && at != pair.other->device; };
+      const bool spread = std::ranges::any_of(each.devices, elsewhere) || !each.hook.empty();
+      return each.type == type && each.devices.size() > 1 && (spread || !given_a_module(*pair.it, pair.other->device));
+    };
     if (step.what != "returned" || type.empty() || device.empty() || !constructs(pair.it->created.stack, type) ||
         std::ranges::any_of(evidence.refusal.modules, in_parts))
       continue;

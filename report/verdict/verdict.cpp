@@ -72,6 +72,7 @@ constexpr std::optional<Cause> (*kByKind[])(const Evidence&) = {
     rules::kept_by_an_object,               // what an object has kept meets what is computed now
     rules::made_inside_without_state,       // on the CPU, inside a model of which nothing is there
     rules::taken_to_be_kept,                // a line took it away, an object has kept it, and gives it
+    rules::in_torchscript,                  // code that was traced or scripted
     rules::results_apart,                   // of two modules
     rules::data_beside_result,              // what a module computed, and data that none did
     rules::owned_by_an_object,              // whoever made it

@@ -64,7 +64,7 @@ std::optional<Cause> answered_from_memory(const Evidence& evidence) {
                              producer.name, name, pair.it->device, where, with_place(*pair.other)),
                  use_site(evidence)};
   return Cause{
-      kCachedState, Confidence::medium,
+      kCachedState, told ? Confidence::low : Confidence::medium,
       fmt::format("{} keeps tensors on {} ({}{}{}), and its answer lies there, too: what was made for one device "
                   "is given for another, where {} is.",
                   producer.name, pair.it->device, name, where.empty() ? "" : ", made at ", where, pair.other->name),
@@ -249,8 +249,11 @@ std::optional<Cause> cached_state_elsewhere(const Evidence& evidence) {
   const Operand& kept = *pair.it;
   const Operand& fresh = *pair.other;
   if (evidence.taken_to_current_device(kept, fresh)) return std::nullopt;  // it was not made for that device
-  // Nor is it what was kept that is elsewhere, where a line says "cuda" of what meets it.
+  // Nor is it what was kept that is elsewhere, where a line says "cuda" of what meets it, or where it lies with the
+  // layer that computes with it.
   if (current_by_name(fresh)) return std::nullopt;
+  const bool in_its_place = evidence.own_device() == kept.device && !both;
+  if (in_its_place && !fresh.on_cpu() && fresh.placed()) return std::nullopt;
 
   // A name alone is a hint. That it was there before the call says that it is a state. That it is the older one of two
   // caches, that caches of several steps or layers meet; of a plain variable it says little.

@@ -298,19 +298,31 @@ std::optional<Cause> made_by_a_call_without_tensors(const Evidence& evidence) {
                use_site(evidence)};
 }
 
-// A module of TorchScript's, whose tensors have no names in Python.
-static std::optional<Cause> script_that_lies_there(const Evidence& evidence, const Operand& it, const Operand& other,
-                                                   size_t own) {
+// Inside a module of TorchScript's, whose tensors have no names in Python.
+std::optional<Cause> in_torchscript(const Evidence& evidence) {
   const auto& running = evidence.refusal.modules;
-  const bool script = std::any_of(running.begin(), running.end(), [&](const finding::RunningModule& each) {
-    return each.frame < own && each.type == "RecursiveScriptModule";
+  const auto own = innermost_project(evidence.stack);
+  constexpr std::string_view kScripts[] = {"RecursiveScriptModule", "TopLevelTracedModule", "ScriptModule"};
+  const bool script = std::ranges::any_of(running, [&](const finding::RunningModule& each) {
+    return own && each.frame < *own && std::ranges::find(kScripts, each.type) != std::end(kScripts);
   });
-  auto fix = script && it.names.empty() ? move_called(evidence, own, other, {}) : std::nullopt;
-  if (!fix) return std::nullopt;
-  return Cause{"module-split-or-hook-missing", Confidence::low,
-               fmt::format("A compiled module is called here, something of it lies on the CPU, and it was given {}.",
-                           with_place(other)),
-               std::move(fix)};
+  const auto unseen = [](const Operand& it) {
+    return it.on_cpu() && it.names.empty() && it.expression.empty() && it.is_tensor() && !it.moved.known() &&
+           it.computed_from.empty() && !it.is_of_state();
+  };
+  const auto pair = evidence.pair(unseen, [](const Operand& other) { return !other.on_cpu(); });
+  if (!script || !pair) return std::nullopt;
+  if (auto fix = move_called(evidence, *own, *pair.other, {}))
+    return Cause{"module-split-or-hook-missing", Confidence::low,
+                 fmt::format("A compiled module is called here, something of it lies on the CPU, and it was given {}.",
+                             with_place(*pair.other)),
+                 std::move(fix)};
+  return Cause{"created-without-device", Confidence::low,
+               fmt::format("TorchScript runs what made it. A trace keeps the device that it was recorded on, also of "
+                           "torch.zeros(…, device=x.device): the model has to be traced on {}. A script makes on the "
+                           "CPU what is told no device.",
+                           pair.other->device),
+               repair_of(evidence.stack[*own], {})};
 }
 
 // Nothing that the failing line names lies there: what one of its calls gives does, or works with.
@@ -326,7 +338,6 @@ std::optional<Cause> given_by_a_call_in_the_line(const Evidence& evidence) {
   if (!pair) return std::nullopt;
   const auto there = [&](const finding::Mention& each) { return each.frame == *own && each.device == "cpu"; };
   if (std::any_of(evidence.refusal.mentions.begin(), evidence.refusal.mentions.end(), there)) return std::nullopt;
-  if (auto cause = script_that_lies_there(evidence, *pair.it, *pair.other, *own)) return cause;
   return Cause{"created-without-device", Confidence::low,
                fmt::format("{} lies on the CPU, where nothing is that the line names: what a call in it gives was made "
                            "without a device. It meets {}.",

@@ -221,12 +221,30 @@ std::optional<Cause> wrapped_elsewhere(const Evidence& evidence) {
                std::nullopt};
 }
 
+// Each was computed by a replica on a device of its own, and a subclass of nn.DataParallel, as of a criterion that is
+// in parallel, too, has gathered nothing.
+std::optional<Cause> of_two_replicas(const Evidence& evidence) {
+  const auto by_a_replica = [](const Operand& it) {
+    return std::ranges::any_of(it.created.stack, [](const Frame& frame) {
+      return !frame.project && frame.file.ends_with("/torch/nn/parallel/parallel_apply.py");
+    });
+  };
+  const auto pair = evidence.pair(by_a_replica, by_a_replica);
+  if (!pair || evidence.passes_through("/torch/nn/parallel/parallel_apply.py")) return std::nullopt;
+  return Cause{"data-parallel", Confidence::medium,
+               fmt::format("{} and {} were computed by two replicas of nn.DataParallel, each on its own device, and "
+                           "nothing has gathered them.",
+                           with_place(*pair.it), with_place(*pair.other)),
+               use_site(evidence)};
+}
+
 }  // namespace
 
 std::optional<Cause> data_parallel(const Evidence& evidence) {
   if (auto cause = not_on_the_ranks_device(evidence)) return cause;
   if (auto cause = not_on_the_first(evidence)) return cause;
   if (auto cause = wrapped_elsewhere(evidence)) return cause;
+  if (auto cause = of_two_replicas(evidence)) return cause;
   if (!evidence.passes_through("/torch/nn/parallel/parallel_apply.py") &&
       !evidence.passes_through("/torch/nn/parallel/data_parallel.py")) {
     return std::nullopt;

@@ -104,7 +104,9 @@ std::optional<Fix> say_device_in_line(const Evidence& evidence, const Operand& i
 std::optional<Cause> made_in_the_line(const Evidence& evidence) {
   const auto pair = evidence.pair(
       [](const Operand& it) {
-        return !it.placed() && !it.on_cpu() && !it.is_state() && says_current_device(it.expression);
+        const bool current =
+            says_current_device(it.expression) || (it.device_from.says == "cuda" && makes_tensor(it.expression));
+        return !it.placed() && !it.on_cpu() && !it.is_state() && current;
       },
       [](const Operand& other) { return !other.on_cpu(); });
   if (!pair) return std::nullopt;
@@ -195,7 +197,7 @@ std::optional<Cause> made_on_a_chosen_default(const Evidence& evidence) {
                                   [&](const Operand& other) { return !line_of(other); });
   if (!pair || made_by_a_layer(*pair.it)) return std::nullopt;
   const Frame& line = *line_of(*pair.it);
-  Cause cause{kDefaultDevice, Confidence::low,
+  Cause cause{kDefaultDevice, Confidence::medium,
               fmt::format("{} was made on {} by {}, which says no device: that is what the program has chosen as the "
                           "default. It meets {}.",
                           pair.it->name, pair.it->device, at(&line), with_place(*pair.other)),
@@ -205,6 +207,7 @@ std::optional<Cause> made_on_a_chosen_default(const Evidence& evidence) {
     if (cause.fix || device.empty() || !step.line.same_line(line)) continue;
     if (auto code = give_device(line.source, device)) cause.fix = repair_of(line, std::move(*code));
   }
+  if (!cause.fix) cause.fix = move_where_named(evidence, *pair.it, *pair.other);
   if (!cause.fix) cause.fix = use_site(evidence);
   return cause;
 }

@@ -198,6 +198,11 @@ std::optional<Cause> kept_by_an_object(const Evidence& evidence) {
                  fmt::format("{} was given to {}, which has put {} on {}: {}.", with_place(other),
                              keeper(evidence, it)->type, it.name, it.device, at(it.placed()->line())),
                  use_site(evidence)};
+  if (!it.on_cpu() && evidence.own_device() == it.device && other.placed() && !other.is_of_state())
+    return Cause{"input-not-moved", Confidence::low,
+                 fmt::format("{} was given to a layer on {}, where {} lies with it.", with_place(other), it.device,
+                             with_place(it)),
+                 use_site(evidence)};
   return Cause{
       "cached-state-elsewhere", Confidence::low,
       fmt::format("{} is kept from before this call by {}, which is no module, so that no .to() reaches it; what "

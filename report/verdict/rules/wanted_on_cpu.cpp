@@ -129,6 +129,9 @@ std::optional<Cause> wanted_on_cpu(const Evidence& evidence) {
   }
   const Frame* const moved = it->moved.line();
   if (!cause.fix && moved && moved->project) cause.fix = repair_of(*moved, {});
+  // Where the line does not show it, `map(np.asarray, rows)`, that is the line all the same.
+  const auto own = innermost_project(evidence.stack);
+  if (!cause.fix && own) cause.fix = repair_of(evidence.stack[*own], {});
   return cause;
 }
 

@@ -307,3 +307,29 @@ def test_a_device_that_the_file_of_an_ended_function_keeps(rehearse, tmp_path):
     outcome = rehearse(HEAD + 'import reading\nmodel = nn.Linear(2, 1).to("cuda:1")\nmodel(reading.read([[1.0, 2.0]]))\n')
     cause = outcome.finding["cause"]
     assert (cause["file"], cause["fix"]) == (str(tmp_path / "reading.py"), "return torch.tensor(values, device=device)")
+
+
+TRACED = HEAD + """
+class Padded(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(3, 3)
+    def forward(self, x):
+        return torch.cat([self.out(x), torch.zeros(x.shape, device=x.device)])
+def serve(device):
+    traced = torch.jit.trace(Padded(), torch.ones(2, 3), check_trace=False)
+    return traced.to(device)(torch.ones(2, 3).to(device))
+serve("cuda:0")
+"""
+
+
+def test_a_trace_keeps_the_device_that_it_was_recorded_on(rehearse):
+    cause = rehearse(TRACED).finding["cause"]
+    assert (cause["category"], cause["confidence"]) == ("created-without-device", "low")
+    assert "the model has to be traced on cuda:0" in cause["because"] and "fix" not in cause
+
+
+def test_a_line_that_does_not_show_what_is_wanted_on_the_cpu_is_told(rehearse):
+    outcome = rehearse(HEAD + 'import numpy as np\nrows = [(torch.ones(2, device="cuda:0"), 1)]\nfirst, second = map(np.asarray, zip(*rows))\n')
+    cause = outcome.finding["cause"]
+    assert cause["category"] == "input-wanted-on-cpu" and cause["line"] == 6

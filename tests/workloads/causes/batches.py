@@ -281,3 +281,27 @@ for rank, file in enumerate(files):
     torch.save({"scores": torch.ones(2, device=f"cuda:{rank}")}, file)
     file.seek(0)
 collected(files)
+
+# === a dict within a batch whose class has a method to
+# category: input-not-moved
+# confidence: high
+# repairs: cause
+# fix: batch = batch.to(next(net.parameters()).device)
+# fix: hidden = net(**batch.rows)
+class Claims:
+    def __init__(self, rows, mask):
+        self.rows, self.mask = rows, mask
+    def to(self, device):
+        self.rows = {key: value.to(device) for key, value in self.rows.items()}
+        self.mask = self.mask.to(device)
+        return self
+class Words(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(9, 4)
+    def forward(self, ids):
+        return self.embed(ids)
+def embedded(net, batch):
+    hidden = net(**batch.rows)
+    return hidden * batch.mask
+embedded(Words().to("cuda:0"), Claims({"ids": torch.ones(3, dtype=torch.long)}, torch.ones(4)))

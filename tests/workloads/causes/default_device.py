@@ -228,7 +228,7 @@ Camera("cuda:1").points()
 
 # === a default that another call has left
 # category: default-or-current-device
-# confidence: low
+# confidence: medium
 # repairs: cause
 # fix: shifts = torch.arange(-1, 2, device=cell.device).to(cell.dtype)
 def convert(device):
@@ -352,3 +352,38 @@ def turned(device):
 
 for device in ("cuda:0", "cuda:1"):
     turned(device)
+
+# === made in the failing line, by a variable that names no number
+# category: default-or-current-device
+# confidence: medium
+# repairs: cause
+# says: names a GPU without a number
+# fix: return torch.max(low / 2, torch.full((1,), 0.1, device=low.device))
+torch.cuda.set_device(0)
+def smallest(low):
+    device = "cuda" if low.is_cuda else "cpu"
+    return torch.max(low / 2, torch.full((1,), 0.1, device=device))
+smallest(torch.ones(3, device="cuda:1"))
+
+# === a default that the program has chosen, inside an object that was told the CPU
+# category: default-or-current-device
+# confidence: medium
+# repairs: cause
+# says: what the program has chosen as the default
+# fix: self.start = torch.tensor(start, device=self.lower.device)
+class Controller:
+    def __init__(self, device):
+        self.lower = torch.full((1,), -1.0, device=device)
+    def scaled(self, action):
+        return self.lower + action
+    def reset(self, position, start):
+        self.start = torch.tensor(start)
+    def target(self, action):
+        return self.scaled(action) + self.start
+controller = Controller("cpu")
+torch.set_default_device("cuda:0")
+try:
+    controller.reset(torch.zeros(3, device="cpu"), [0.0, 0.1, 0.2])
+    controller.target(torch.ones(3, device="cpu"))
+finally:
+    torch.set_default_device(None)

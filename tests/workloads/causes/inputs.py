@@ -745,3 +745,51 @@ def scores(net, x, kept):
     return grads @ directions.T
 
 scores(nn.Linear(3, 2).to("cuda:0"), torch.ones(4, 3, device="cuda:0"), {"a": torch.ones(2), "b": torch.zeros(2)})
+
+# === a move whose result is dropped, above lines that go on with what was to move
+# category: input-not-moved
+# confidence: high
+# repairs: cause
+# says: drops what it makes
+# fix: pictures = pictures.to(weight.device)
+def scores(pictures, weight):
+    pictures.to(weight.device)
+    pictures = pictures.view(-1, 2)
+    pictures, count = pictures[..., :2].float(), len(pictures)
+    return pictures @ weight / count
+scores(torch.ones(4), torch.ones(2, 2, device="cuda:0"))
+
+# === a dropped move, and a function that gives the variable something else
+# category: created-without-device
+# confidence: low
+# repairs: cause
+# fix: pictures = read(pictures).to(weight.device)
+def read(pictures):
+    return torch.ones(2, 2)
+def scores_of(pictures, weight):
+    pictures.to(weight.device)
+    pictures = read(pictures)
+    return pictures @ weight
+scores_of(torch.ones(2, 2), torch.ones(2, 2, device="cuda:0"))
+
+# === a table that a layer is given, whose part of a cache lies with it
+# category: input-not-moved
+# confidence: low
+# repairs: line
+# says: was given to a layer on cuda:1
+# fix: return keys[pages.to(keys.device)] * self.scale
+class Cache:
+    def __init__(self, devices):
+        self.layers = [torch.zeros(4, 3, device=device) for device in devices]
+class Layer(nn.Module):
+    def __init__(self, number):
+        super().__init__()
+        self.number, self.scale = number, nn.Parameter(torch.ones(3))
+    def forward(self, given):
+        keys = given["cache"].layers[self.number]
+        pages = given["table"][:2]
+        return keys[pages] * self.scale
+layers = [Layer(0).to("cuda:0"), Layer(1).to("cuda:1")]
+given = {"cache": Cache(["cuda:0", "cuda:1"]), "table": torch.tensor([0, 2, 1], device="cuda:0")}
+for layer in layers:
+    layer(given)

@@ -807,3 +807,40 @@ class Adapter(nn.Module):
         return self.forward_of_layer(x) + low
 
 Adapter(nn.Linear(4, 4).to("cuda:0")).to("cuda:1")(torch.ones(3, 4, device="cuda:0"))
+
+# === a wrapper round modules of a GPU, with a token of its own
+# category: module-split-or-hook-missing
+# confidence: high
+# repairs: cause
+# fix: distiller = Distiller(student=student).to(device)
+class Student(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Linear(3, 3)
+    def forward(self, x, token):
+        x = self.embed(x)
+        tokens = token.expand(len(x), -1)
+        return torch.cat([x, tokens])
+class Distiller(nn.Module):
+    def __init__(self, student):
+        super().__init__()
+        self.student, self.token, self.head = student, nn.Parameter(torch.ones(1, 3)), nn.Linear(3, 2)
+    def forward(self, x):
+        return self.head(self.student(x, self.token))
+def train(device):
+    student = Student().to(device)
+    distiller = Distiller(student=student)
+    return distiller(torch.ones(2, 3, device=device))
+train(torch.device("cuda:0"))
+
+# === what two replicas gave, which nobody has gathered
+# category: data-parallel
+# confidence: medium
+# repairs: line
+# says: nothing has gathered them
+class Parallel(nn.DataParallel):
+    def gather(self, outputs, output_device):
+        return outputs
+parallel = Parallel(nn.Linear(3, 3).to("cuda:0"), device_ids=[0, 1])
+outputs = parallel(torch.ones(4, 3, device="cuda:0"))
+torch.cat(outputs)

@@ -335,6 +335,27 @@ std::vector<int> FunctionText::discarded_moves(std::string_view name) const {
   return lines;
 }
 
+bool FunctionText::computes_from_itself(int line, std::string_view variable) const {
+  int next = line;
+  do ++next;
+  while (next <= last && !begins_statement(next));
+  const size_t begin = begin_of(line), end = next > last ? text.size() : begin_of(next);
+  const size_t value = begin + Scan(std::string_view(text).substr(begin, end - begin)).value_begins;
+  if (value == begin || !reads_between(value, end, variable)) return false;
+  for (size_t at = value; (at = text.find('(', at)) < end; ++at) {
+    size_t name = at;
+    while (name > value && (word_char(text[name - 1]) || text[name - 1] == '.')) --name;
+    const std::string_view callee = std::string_view(text).substr(name, at - name);
+    if (!scan.code[at] || (callee.empty() && text[at - 1] != ')' && text[at - 1] != ']')) continue;
+    const size_t dot = callee.find('.'), method = callee.rfind('.') + 1;
+    const std::string_view root = callee.substr(0, dot), own = callee.substr(method);
+    const bool known = root.empty() || root == variable || root == "F" || torch_functions::is_torch(root);
+    const bool stays = method == 0 ? own == "len" || own == "int" || own == "float" : known;
+    if (!stays || own == "to" || own == "cuda" || own == "cpu") return false;
+  }
+  return true;
+}
+
 std::string name_in_a_call(std::string_view function) {
   const size_t dot = function.rfind('.');
   const std::string_view own = function.substr(dot + 1);  // npos + 1 is 0

@@ -1,5 +1,6 @@
 #include "tracker/evidence/lineage/holder_kinds.h"
 
+#include <algorithm>
 #include <sstream>
 
 #include "common/name_steps.h"
@@ -41,19 +42,27 @@ std::string HolderKinds::of(const finding::Name& name) {
   // Of a variable nothing has it, and each text that is parsed costs.
   if (last_step(name.name).empty() || name.name.find('(') != std::string::npos) return {};
   const Expression read = read_expression(api_, name.name, true, "");
-  if (read.mentioned.size() != 1 || read.mentioned[0].steps.empty() || to_string(read.mentioned[0]) != name.name)
-    return {};
-  Path path = read.mentioned[0];
+  const auto itself =
+      std::ranges::find_if(read.mentioned, [&](const Path& path) { return to_string(path) == name.name; });
+  if (itself == read.mentioned.end() || itself->steps.empty()) return {};
+  Path path = *itself;
   const bool attribute = path.steps.back().kind == Step::attribute;
   path.steps.pop_back();
   const Scope::Found holder = scope_.follow(path, name.frame);
   if (!holder.value || torch_.is_module(holder.value.get())) return {};
-  const Kind& kind = classes_.of(holder.value.get(), [this](PyObject* type) { return ask(type); });
-  if (kind.moves) return "moves";
+  const auto kind_of = [&](const Scope::Found& found) -> const Kind& {
+    return classes_.of(found.value.get(), [this](PyObject* type) { return ask(type); });
+  };
   const Ref type = python::type_of(api_, holder.value.get());
-  const bool tuple =
-      !python::is_builtin(api_, type.get()) && python::shape_of(api_, holder.value.get()) == python::Shape::tuple;
-  return attribute && (tuple || kind.frozen) ? "frozen" : "";
+  const bool builtin = python::is_builtin(api_, type.get());
+  if (!attribute) {
+    if (!builtin || path.steps.size() != 1) return {};
+    const Scope::Found outer = scope_.follow(Path{path.variable, {}}, name.frame);
+    return outer.value && !torch_.is_module(outer.value.get()) && kind_of(outer).moves ? "within" : "";
+  }
+  if (kind_of(holder).moves) return "moves";
+  const bool tuple = !builtin && python::shape_of(api_, holder.value.get()) == python::Shape::tuple;
+  return tuple || kind_of(holder).frozen ? "frozen" : "";
 }
 
 }  // namespace devtrace::evidence

@@ -69,8 +69,11 @@ std::optional<int> discarded_between(const FunctionText& function, const std::st
   std::optional<int> found;
   for (const int line : function.discarded_moves(name))
     if (line > above && line < below) found = line;
-  const auto replaced = [&](int line) { return line > found && line < below; };
-  const std::vector<int>& bound = function.bindings(variable_of(name));
+  const std::string variable = variable_of(name);
+  const auto replaced = [&](int line) {
+    return line > found && line < below && !function.computes_from_itself(line, variable);
+  };
+  const std::vector<int>& bound = function.bindings(variable);
   return found && std::none_of(bound.begin(), bound.end(), replaced) ? found : std::nullopt;
 }
 

@@ -179,7 +179,10 @@ void Sources::add_by_line(size_t index) {
     const Frame& asking = frames_[asking_];
     const std::string& text = operand.expression.empty() ? asking.expression : operand.expression;
     const bool whole = operand.expression.empty() && !asking.exact;
-    return sources_in(read_expression(api_, text, !whole, ""), asking_, index, 0);
+    const Expression read = read_expression(api_, text, !whole, "");
+    for (const Path& path : operand.expression.empty() ? std::vector<Path>() : read.devices)
+      if (note_device(path, {asking_, path}, index)) break;
+    return sources_in(read, asking_, index, 0);
   }
   const std::optional<Block> block = block_of(operand.storage);
   if (!block) return;
@@ -321,15 +324,18 @@ bool Sources::note_device_source(const std::vector<stacks::PythonFrame>& made, u
         return true;
       }
     }
-    // `self.device`, and `self.kwargs["device"]`: the object has the dict.
-    Path owner = place->path;
-    while (!owner.steps.empty() && owner.steps.back().kind != Step::attribute) owner.steps.pop_back();
-    if (owner.steps.empty()) {
-      note_device_of_variable(path, frame, index);
-      continue;
-    }
-    if (note_holder_of_device(owner, *place, to_string(path), index)) return true;
+    if (note_device(path, *place, index)) return true;
   }
+  return false;
+}
+
+// … by a variable, or by an attribute: true.
+bool Sources::note_device(const Path& path, const Place& place, size_t index) {
+  // `self.device`, and `self.kwargs["device"]`: the object has the dict.
+  Path owner = place.path;
+  while (!owner.steps.empty() && owner.steps.back().kind != Step::attribute) owner.steps.pop_back();
+  if (!owner.steps.empty()) return note_holder_of_device(owner, place, to_string(path), index);
+  note_device_of_variable(path, place.frame, index);
   return false;
 }
 

@@ -65,6 +65,7 @@ class Sources {
                                 const Path& path) const;
   std::optional<Place> only_object(const std::string& type) const;
   bool is_of_class(PyObject* object, const std::string& type) const;
+  bool note_device(const Path& path, const Place& place, size_t index);
   bool note_holder_of_device(const Path& attribute, const Place& place, std::string name, size_t index);
   std::string chosen_by_itself(const finding::Frame& bound) const;
   void note_device_of_variable(const Path& path, size_t frame, size_t index);
