@@ -317,12 +317,13 @@ std::optional<Cause> in_torchscript(const Evidence& evidence) {
                  fmt::format("A compiled module is called here, something of it lies on the CPU, and it was given {}.",
                              with_place(*pair.other)),
                  std::move(fix)};
-  return Cause{"created-without-device", Confidence::low,
-               fmt::format("TorchScript runs what made it. A trace keeps the device that it was recorded on, also of "
-                           "torch.zeros(…, device=x.device): the model has to be traced on {}. A script makes on the "
-                           "CPU what is told no device.",
-                           pair.other->device),
-               repair_of(evidence.stack[*own], {})};
+  return Cause{
+      "created-without-device", Confidence::low,
+      fmt::format("{} is of code that TorchScript runs. A trace keeps the device that it was recorded on, also "
+                  "of torch.zeros(…, device=x.device): the model has to be traced on {}. A script makes on "
+                  "the CPU what is told no device.",
+                  pair.it->name, pair.other->device),
+      repair_of(evidence.stack[*own], {})};
 }
 
 // Nothing that the failing line names lies there: what one of its calls gives does, or works with.
