@@ -50,10 +50,10 @@ std::optional<CopySite> copy_site(const Json& traffic) {
 }
 
 void read_placement(const Json& record, std::map<std::string, std::set<std::string>>& into) {
-  const auto root = fmt::format("{} {} ", report::string(record, "root"), report::integer(record, "id").value_or(0));
   for (const Json& entry : report::array(record, "entries"))
     if (report::string(entry, "kind") != "cache")
-      into[root + std::string(report::string(entry, "name"))].emplace(report::string(entry, "device"));
+      into[fmt::format("{} {}", report::string(record, "root"), report::string(entry, "name"))].emplace(
+          report::string(entry, "device"));
 }
 
 void read_one(const fs::path& log, Outcome& into) {

@@ -44,7 +44,8 @@ struct Outcome {
   bool values = true;                     // false: none was computed (--no-values)
   std::string last_line;                  // of what it printed: mostly the exception's message
   size_t printed = 0;                     // hash of all that it printed, as far as it was kept
-  // Where each model's parameters and buffers were seen: "Net 1 head.weight": "cuda:0".
+  // Where parameters and buffers of the models of a class were seen: "Net head.weight": "cuda:0". Which of several
+  // models is looked at first is another one in each run.
   std::map<std::string, std::set<std::string>> placement;
   uint64_t output_not_kept = 0;  // bytes in the middle of a long one
 

@@ -36,14 +36,14 @@ TEST(Judgement, AnEndOnTheCpuIsNone) {
 
 TEST(Judgement, AModelThatWentToTheCpuIsNoRepair) {
   Outcome before = kBefore, after = run({}, 0, 500);
-  before.placement = {{"Net 1 head.weight", {"cuda:0"}}, {"Net 1 table", {"cpu"}}};
-  after.placement = {{"Net 1 head.weight", {"cuda:1"}}, {"Net 1 table", {"cuda:0"}}, {"Net 1 new", {"cpu"}}};
+  before.placement = {{"Net head.weight", {"cuda:0"}}, {"Net table", {"cpu"}}};
+  after.placement = {{"Net head.weight", {"cuda:1"}}, {"Net table", {"cuda:0"}}, {"Net new", {"cpu"}}};
   EXPECT_EQ(judge(before, after).result, Result::ran_to_end);
   for (const char* device : {"cpu", "meta"}) {
-    after.placement["Net 1 head.weight"] = {device};
+    after.placement["Net head.weight"] = {device};
     EXPECT_EQ(judge(before, after).why, std::string("ran to its end, but head.weight lies on ") + device + " then");
   }
-  before.placement["Net 1 body.weight"] = {"meta", "cuda:0"};
+  before.placement["Net body.weight"] = {"meta", "cuda:0"};
   EXPECT_EQ(judge(before, after).result, Result::ran_to_end) << "hooks bring and take it";
 }
 

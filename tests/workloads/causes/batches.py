@@ -305,3 +305,17 @@ def embedded(net, batch):
     hidden = net(**batch.rows)
     return hidden * batch.mask
 embedded(Words().to("cuda:0"), Claims({"ids": torch.ones(3, dtype=torch.long)}, torch.ones(4)))
+
+# === pairs that lines below go over, too
+# category: created-without-device
+# confidence: low
+# repairs: line
+# fix: indices = torch.utils._pytree.tree_map_only(torch.Tensor, lambda value: value.to(indices[0][0].device), indices)
+# fix: sources = torch.cat([source for source, _ in indices])
+def permutation(indices):
+    sources = torch.cat([source for source, _ in indices])
+    batches = torch.cat([torch.full_like(source, number) for number, (source, _) in enumerate(indices)])
+    return batches, sources
+nothing = torch.as_tensor([], dtype=torch.int64)
+found = torch.tensor([0, 2], device="cuda:0")
+permutation([(found, found), (nothing, nothing)])

@@ -39,7 +39,7 @@ TEST(Outcome, OfSeveralProcesses) {
           "\n"
           R"({"record":"placement","id":1,"root":"Net","entries":[{"name":"w","kind":"parameter","device":"cpu"}]})"
           "\n"
-          R"({"record":"placement","id":1,"root":"Net","entries":[{"name":"w","kind":"parameter","device":"cuda:0"}]})"
+          R"({"record":"placement","id":2,"root":"Net","entries":[{"name":"w","kind":"parameter","device":"cuda:0"}]})"
           "\n"
           R"({"record":"traffic","id":1,"from":"cpu","to":"cuda:0","bytes":10,"copies":1})"
           "\n"
@@ -64,7 +64,7 @@ TEST(Outcome, OfSeveralProcesses) {
   EXPECT_EQ(outcome.findings[1].interpreter, "python");
   EXPECT_EQ(outcome.processes, 2);
   EXPECT_EQ(outcome.bytes, 42u);
-  EXPECT_EQ(outcome.placement, (std::map<std::string, std::set<std::string>>{{"Net 1 w", {"cpu", "cuda:0"}}}));
+  EXPECT_EQ(outcome.placement, (std::map<std::string, std::set<std::string>>{{"Net w", {"cpu", "cuda:0"}}}));
   EXPECT_EQ(outcome.launches, (std::map<std::string, uint64_t>{{"cuda:0", 7}, {"cuda:1", 1}}));
   EXPECT_EQ(outcome.not_computed, (std::vector<std::string>{"k", "o"}));
   EXPECT_TRUE(outcome.values);
