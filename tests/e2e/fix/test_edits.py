@@ -1,58 +1,14 @@
 """The edits that are tried: made from the syntax tree of small programs and findings, without running them."""
 
-import ast
 import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from asked_edits import EDITS, asked, codes, line_with, operand, program
 from conftest import TOP
 from interpreters import SUPPORTED, interpreters
-
-EDITS = TOP / "fix/edits"
-
-
-def operand(name, device, frames=(0,), created=None, moved=None, **more):
-    """One that has that name in each of the frames; `created`, `moved`: (file, line, function), innermost first."""
-    out = {"name": name, "role": "variable", "device": device, "names": [{"frame": frame, "name": name} for frame in frames], **more}
-    for event, stack in (("created", created), ("moved", moved)):
-        if stack:
-            out[event] = {"python": frames_of(stack)}
-    return out
-
-
-def frames_of(stack):
-    return [{"file": str(file), "line": line, "function": function, "project": "site-packages" not in str(file)} for file, line, function in stack]
-
-
-def asked(tmp_path: Path, stack, operands, texts=None, folder=None, python=sys.executable, **more) -> list[dict]:
-    finding = {"kind": "refused-op", "operation": "aten::add", "operands": operands, "python": frames_of(stack), **more}
-    question, answer = tmp_path / "question", tmp_path / "answer"
-    before = {path: Path(path).read_text(encoding="utf-8") for path in texts or {}}
-    question.write_text(json.dumps({"finding": finding, "texts": texts or {}, "before": before, "folder": str(folder or tmp_path)}))
-    ran = subprocess.run([python, "-I", "-S", "-B", EDITS, question, answer], capture_output=True, text=True)
-    assert ran.returncode == 0, ran.stderr
-    found = json.loads(answer.read_text())["candidates"]
-    for each in found:
-        for text in each["texts"].values():
-            ast.parse(text.encode("utf-8"))
-    return found
-
-
-def program(tmp_path: Path, text: str, name="program.py") -> Path:
-    path = tmp_path / name
-    path.write_bytes(text.encode("utf-8"))
-    return path
-
-
-def line_with(path: Path, text: str) -> int:
-    return next(number for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1) if text in line)
-
-
-def codes(found: list[dict], kind: str) -> list[str]:
-    return [each["code"] for each in found if each["kind"] == kind]
-
 
 # kind: program, the failing line, its function, operands (name, device, further facts), the edit that must be among them
 SMALL = {
@@ -145,6 +101,7 @@ SMALL = {
     "device-guard": ("import torch\nlaunch(x, w)\n", "launch(", "<module>", [("x", "cuda:1", {}), ("w", "cuda:1", {})], "with torch.cuda.device(x.device):\n    launch(x, w)"),
 }  # fmt: skip
 
+
 OTHER_FINDINGS = {"device-guard": "wrong-current-device", "collective-of-all": "collective-mismatch"}
 
 
@@ -183,72 +140,6 @@ def test_kind(tmp_path, kind):
         stack.insert(0, ("/site-packages/torch/nn/parallel/distributed.py", 1, "DistributedDataParallel.forward"))
     found = asked(tmp_path, stack, made, **more)
     assert wanted in codes(found, kind), codes(found, kind)
-
-
-# program, with the line of the collective that one rank calls, and what becomes of it; None: nothing
-BY_ALL = {
-    "first": ("if rank == 0:\n    dist.barrier()\n    print(1)\n", "dist.barrier()\nif rank == 0:\n    print(1)\n"),
-    "alone": ("if rank == 0:\n    dist.barrier()\n", "dist.barrier()\n"),
-    "last": ("if rank == 0:\n    save()\n    dist.barrier()\n", "if rank == 0:\n    save()\ndist.barrier()\n"),
-    "between": ("if rank == 0:\n    save()\n    dist.barrier()\n    load()\n", "if rank == 0:\n    save()\ndist.barrier()\nif rank == 0:\n    load()\n"),
-    "before another branch": ("if rank == 0:\n    dist.barrier()\nelse:\n    pass\n", "dist.barrier()\nif rank == 0:\n    pass\nelse:\n    pass\n"),
-    "behind another branch": ("if rank == 0:\n    save()\n    dist.barrier()\nelse:\n    pass\n", "if rank == 0:\n    save()\nelse:\n    pass\ndist.barrier()\n"),
-    "within another branch": ("if rank == 0:\n    save()\n    dist.barrier()\n    load()\nelse:\n    pass\n", None),
-    "its value": ("if is_main_process():\n    n = 1\n    total = dist.all_reduce(x)\n", "if is_main_process():\n    n = 1\ntotal = dist.all_reduce(x)\n"),
-    "in an expression": (
-        "if get_rank() == 0:\n    n = 1\n    print(n, dist.all_reduce(x))\n",
-        "if get_rank() == 0:\n    n = 1\nfrom_all_ranks = dist.all_reduce(x)\nif get_rank() == 0:\n    print(n, from_all_ranks)\n",
-    ),
-    "not always evaluated": ("if rank == 0:\n    print(n and dist.all_reduce(x))\n", None),
-    "a name for the rank's": ("main = rank == 0\nif main:\n    dist.barrier()\n", "main = rank == 0\ndist.barrier()\n"),
-    "another condition, too": ("if rank == 0 and step % 2 == 0:\n    dist.barrier()\n", "if step % 2 == 0:\n    dist.barrier()\n"),
-    "no condition of ranks": ("if loss < limit:\n    dist.barrier()\n", None),
-    "through a function": ("def save():\n    dist.barrier()\nif rank == 0:\n    save()\n", "def save():\n    dist.barrier()\nsave()\n"),
-    "behind a return": (
-        "def save():\n    if rank != 0:\n        return\n    write()\n    dist.barrier()\nsave()\n",
-        "def save():\n    if rank == 0:\n        write()\n    dist.barrier()\nsave()\n",
-    ),
-    "behind a return, with more": (
-        "def save():\n    if not is_main():\n        return None\n    write()\n    dist.barrier()\n    tell()\nsave()\n",
-        "def save():\n    if is_main():\n        write()\n    dist.barrier()\n    if not is_main():\n        return None\n    tell()\nsave()\n",
-    ),
-    "behind an end": ("dist.barrier(1)\nif not work:\n    sys.exit()\ndist.barrier()\n", "dist.barrier(1)\ndist.barrier()\n"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("shape", BY_ALL)
-def test_a_collective_of_some_ranks_becomes_that_of_all(tmp_path, shape):
-    text, wanted = BY_ALL[shape]
-    path = program(tmp_path, text)
-    line = line_with(path, "all_reduce(" if "all_reduce(" in text else "barrier()")
-    ranks = [operand("rank 0", "cuda:0", role="rank", created=[(path, line, "")])]
-    if "barrier(1)" in text:
-        ranks.insert(0, operand("rank 1", "cuda:1", role="rank", odd=True, created=[(path, line_with(path, "barrier(1)"), "")]))
-    found = asked(tmp_path, [(path, line, "")], ranks, kind="collective-stalled" if "barrier(1)" in text else "collective-mismatch")
-    assert [each["texts"][str(path)] for each in found] == ([wanted] if wanted else []), found
-
-
-def test_what_a_group_has_no_backend_for_goes_to_the_current_device(tmp_path):
-    """Of rank 0 that is cuda:0, and of the others another."""
-    path = program(tmp_path, "import torch\ndef f(loss):\n    mine = torch.tensor([loss])\n    dist.all_reduce(mine)\n")
-    found = asked(tmp_path, [(path, 4, "f")], [operand("mine", "cpu", created=[(path, 3, "f")])], current_device="cuda:0",
-                  operation="torch.distributed.all_reduce", message="No backend type associated with device type cpu")
-    assert found[0]["code"] == 'mine = torch.tensor([loss], device="cuda")' and not found[0]["names_device"]
-
-
-def test_a_collective_of_one_rank_that_was_taken_for_another(tmp_path):
-    """The finding is at the next one: NCCL pairs them by their number."""
-    path = program(tmp_path, "if is_main_process():\n    dist.all_reduce(x)\ny = torch.gather(x, 0, i)\ndist.barrier()\n")
-    ranks = [operand("rank 1", "cuda:1", role="rank", odd=True), operand("rank 0", "cuda:0", role="rank", created=[(path, 4, "<module>")])]
-    (found,) = asked(tmp_path, [(path, 4, "<module>")], ranks, kind="collective-stalled")
-    assert found["texts"][str(path)].startswith("dist.all_reduce(x)\ny = ")
-
-
-def test_ranks_are_moved_nowhere(tmp_path):
-    """They lie on devices as operands do."""
-    path = program(tmp_path, "def join(group, comm):\n    group.start(comm)\n")
-    ranks = [operand(f"rank {rank}", f"cuda:{rank}", role="rank", created=[(path, 2, "join")]) for rank in range(2)]
-    assert asked(tmp_path, [(path, 2, "join")], ranks, kind="collective-mismatch") == []
 
 
 def test_the_current_device_comes_before_a_number(tmp_path):
@@ -383,34 +274,6 @@ def test_what_is_no_python_is_left_alone(tmp_path, text):
     assert asked(tmp_path, [(path, line, "<module>")], [operand("x", "cpu"), operand("w", "cuda:0")]) == []
 
 
-def left_out(tmp_path: Path, before: str, after: str) -> list[str]:
-    """The texts that an edit's text is tried as at the end, when each of its changes is left out."""
-    path = program(tmp_path, before)
-    question, answer = tmp_path / "question", tmp_path / "answer"
-    question.write_text(json.dumps({"finding": None, "texts": {str(path): after}, "before": {str(path): before}, "folder": str(tmp_path)}))
-    subprocess.run([sys.executable, "-I", "-S", "-B", EDITS, question, answer], check=True)
-    return [each["texts"][str(path)] for each in json.loads(answer.read_text())["candidates"]]
-
-
-def test_each_move_of_a_line_is_left_out_in_turn(tmp_path):
-    before, after = "y = f(a, b.to(w))\n", "y = f(a.to(x.device), b.to(w).to(x.device))\n"
-    halves = ["y = f(a, b.to(w).to(x.device))\n", "y = f(a.to(x.device), b.to(w))\n"]
-    assert left_out(tmp_path, before, after) == [before, *halves], "the program's own move stays"
-    assert left_out(tmp_path, "y = a + b\n", "y = a.to(b.device) + b\n") == ["y = a + b\n"], "nothing is tried twice"
-
-
-@pytest.mark.parametrize("move", ['.to("cpu")', ".cpu()"])
-def test_a_move_that_goes_elsewhere_is_not_left_out(tmp_path, move):
-    before = f"blocks[0]{move}\n"
-    assert left_out(tmp_path, before, "blocks[0].to(x.device)\n") == [before], "the line would do nothing"
-
-
-def test_each_line_of_a_place_is_left_out_in_turn(tmp_path):
-    before, after = "a = f()\nb = f()\ny = 1\n", "a = f(1)\nb = f(2)\ny = 1\n"
-    assert left_out(tmp_path, before, after) == [before, "a = f()\nb = f(2)\ny = 1\n", "a = f(1)\nb = f()\ny = 1\n"]
-    assert left_out(tmp_path, "y = 1\n", "a = 2\nb = 3\ny = 1\n") == ["y = 1\n", "b = 3\ny = 1\n", "a = 2\ny = 1\n"]
-
-
 def test_an_earlier_edit_is_kept(tmp_path):
     path = program(tmp_path, "a = 1\ny = x + w\n")
     edited = "a = 2\ny = x + w\n"
@@ -444,18 +307,6 @@ def test_what_goes_to_the_cpu_is_told_however_it_is_said(tmp_path):
     told = {each["code"]: each["to_cpu"] for each in found}
     assert told["return model.to(x.device)(x)"]
     assert [code for code, to_cpu in told.items() if not to_cpu and ".to(model." in code]
-
-
-def test_the_verdict_comes_first(tmp_path):
-    text = "import torch\ndef f(a, w):\n    x = torch.zeros(3)\n    y = g(a)\n    return x + w\n"
-    path = program(tmp_path, text)
-    operands = [operand("x", "cpu", created=[(path, 3, "f")]), operand("w", "cuda:0", moved=[(path, 4, "f")])]
-    found = asked(tmp_path, [(path, 5, "f")], operands)
-    assert found[0]["kind"] == "device-at-creation"
-    cause = {"category": "input-not-moved", "confidence": "medium", "file": str(path), "line": 5}
-    assert asked(tmp_path, [(path, 5, "f")], operands, cause=cause)[0]["code"] == "return x.to(w.device) + w"
-    guess = {**cause, "confidence": "low"}
-    assert asked(tmp_path, [(path, 5, "f")], operands, cause=guess) == found
 
 
 def test_an_edit_is_known_again_behind_another(tmp_path):
@@ -534,43 +385,6 @@ def test_the_first_way_to_say_the_device_is_one_that_has_it(tmp_path, text, expr
     assert at_creation[0]["code"].strip() == f"made = {expected}", [each["code"] for each in at_creation]
 
 
-def test_a_reported_fix_is_said_in_the_words_of_its_file(tmp_path):
-    operands = [operand("x", "cuda:0"), operand("w", "cpu")]
-    for imports, fix, wanted in (
-        ("from torch import nn", "self.parts = torch.nn.ModuleList(parts)", "self.parts = nn.ModuleList(parts)"),
-        ("import torch as th", "made = torch.zeros(3, device=x.device)", "made = th.zeros(3, device=x.device)"),
-        ("import torch", "made = torch.zeros(3, device=x.device)", "made = torch.zeros(3, device=x.device)"),
-    ):
-        path = program(tmp_path, f"{imports}\ny = x + w\n")
-        found = asked(tmp_path, [(path, 2, "<module>")], operands, cause={"file": str(path), "line": 2, "fix": fix})
-        assert codes(found, "reported-fix") == [wanted]
-
-
-def test_a_reported_fix_replaces_its_whole_statement(tmp_path):
-    path = program(tmp_path, "import torch\nmade = torch.zeros(\n    3,\n    4,\n)\ny = x + made\n")
-    cause = {"file": str(path), "line": 2, "fix": "made = torch.zeros(\n    3,\n    4,\n    device=x.device)"}
-    found = asked(tmp_path, [(path, 6, "<module>")], [operand("x", "cuda:0"), operand("made", "cpu")], cause=cause)
-    texts = [each["texts"][str(path)] for each in found if each["kind"] == "reported-fix"]
-    assert texts == ["import torch\n" + cause["fix"] + "\ny = x + made\n"]
-
-
-def test_a_reported_fix_changes_all_lines_with_the_mistake(tmp_path):
-    path = program(tmp_path, "import torch\nt.to(x.device)\nw.to(x.device)\ny = x + t + w\n")
-    cause = {"file": str(path), "line": 2, "fix": "t = t.to(x.device)", "also": [{"file": str(path), "line": 3, "fix": "w = w.to(x.device)"}]}
-    found = asked(tmp_path, [(path, 4, "<module>")], [operand("x", "cuda:0"), operand("t", "cpu")], cause=cause)
-    texts = [each["texts"][str(path)] for each in found if each["kind"] == "reported-fix"]
-    assert texts == ["import torch\nt = t.to(x.device)\nw = w.to(x.device)\ny = x + t + w\n"]
-
-
-def test_a_name_in_the_working_folder_is_a_file(tmp_path):
-    """A program that `runpy` was given by its name alone, as who starts ranks does."""
-    path = program(tmp_path, "import torch\ny = x + w\n")
-    cause = {"file": path.name, "line": 2, "fix": "y = x.cuda() + w"}
-    found = asked(tmp_path, [(path.name, 2, "<module>")], [operand("x", "cpu"), operand("w", "cuda:0")], cause=cause)
-    assert [each["file"] for each in found if each["kind"] == "reported-fix"] == [str(path)]
-    assert {name for each in found for name in each["texts"]} == {str(path)}
-
-
 def test_torch_by_another_name(tmp_path):
     path = program(tmp_path, "import torch as th\ndef f(w):\n    x = th.zeros(3)\n    return x + w\n")
     found = asked(tmp_path, [(path, 4, "f")], [operand("x", "cpu", created=[(path, 3, "f")]), operand("w", "cuda:0")])
@@ -581,20 +395,6 @@ def test_torch_is_not_named_where_the_file_has_none(tmp_path):
     path = program(tmp_path, "def load(q):\n    q.put(b.cuda())\nThread(target=load)\ny = x + w\n")
     operands = [operand("x", "cuda:0", moved=[(path, 2, "load")]), operand("w", "cuda:1")]
     assert codes(asked(tmp_path, [(path, 4, "<module>")], operands), "set-device") == []
-
-
-def test_what_makes_the_line_run_is_told_from_what_changes_the_origin(tmp_path):
-    text = "import torch\ndef f(m, w):\n    x = torch.zeros(3)\n    h = w.exp()\n    return m(x + h)\ndef g(w):\n    h = w.exp()\n    return h + 1\n"
-    path = program(tmp_path, text)
-    cause = {"file": str(path), "line": 5, "fix": "return m(x.to(h.device) + h)", "repairs": "cause", "category": "input-not-moved"}
-
-    def with_made(made):
-        operands = [operand("x", "cpu", created=[(path, 3, "f")]), operand("h", "cuda:0", created=[made])]
-        return {(each["kind"], each["line"]): each["at_use"] for each in asked(tmp_path, [(path, 5, "f")], operands, cause=cause)}
-
-    running, over = with_made((path, 4, "f")), with_made((path, 8, "g"))
-    assert running["reported-fix", 5] and running["move-at-use", 5] and not running["device-at-creation", 3]
-    assert not running["move-result", 4] and over["move-result", 8]
 
 
 def test_what_the_failing_line_computed_is_not_moved_behind_it(tmp_path):
@@ -620,24 +420,6 @@ def test_a_device_that_the_same_function_names_is_not_new(tmp_path, text, line, 
     found = asked(tmp_path, [(path, line, "<module>")], [operand("x", "cuda:0"), state])
     made = [each for each in found if each["code"] == 'net = Net().to("cuda:0")']
     assert [each["names_new_device"] for each in made] == [new] and made[0]["names_device"]
-
-
-def test_a_number_where_the_verdict_misses_one_is_not_new(tmp_path):
-    path = program(tmp_path, "def f(x, w):\n    x = x.cuda()\n    return x + w\n")
-    operands = [operand("x", "cuda:0", moved=[(path, 2, "f")]), operand("w", "cuda:1")]
-    cause = {"file": str(path), "line": 2, "fix": 'x = x.to("cuda:1")', "repairs": "cause", "category": "default-or-current-device"}
-    assert [not each["names_new_device"] for each in asked(tmp_path, [(path, 3, "f")], operands, cause=cause) if each["kind"] == "reported-fix"] == [True]
-    other = {**cause, "category": "input-not-moved"}
-    assert [each["names_new_device"] for each in asked(tmp_path, [(path, 3, "f")], operands, cause=other) if each["kind"] == "reported-fix"] == [True]
-
-
-def test_a_reported_fix_of_the_failing_line_may_be_where_it_was_made(tmp_path):
-    path = program(tmp_path, "import torch\nx = g()\ny = f(x, torch.zeros(3))\n")
-    made = operand("", "cpu", frames=(), created=[(path, 3, "<module>")])
-    for fix, at_use in (("y = f(x, torch.zeros(3, device=x.device))", False), ("y = f(x.cpu(), torch.zeros(3))", True)):
-        cause = {"file": str(path), "line": 3, "fix": fix, "repairs": "cause"}
-        found = asked(tmp_path, [(path, 3, "<module>")], [operand("x", "cuda:0"), made], cause=cause)
-        assert [each["at_use"] for each in found if each["kind"] == "reported-fix"] == [at_use]
 
 
 def test_operands_that_two_lines_made_are_made_elsewhere_at_once(tmp_path):
