@@ -772,6 +772,17 @@ def scores_of(pictures, weight):
     return pictures @ weight
 scores_of(torch.ones(2, 2), torch.ones(2, 2, device="cuda:0"))
 
+# === a dropped move, and a line that says another device
+# category: unknown
+# confidence: low
+# repairs: line
+# fix: return pictures.to(weight.device) @ weight
+def weighted_twice(pictures, weight):
+    pictures.to(weight.device)
+    pictures = torch.ones_like(pictures, device="cpu")
+    return pictures @ weight
+weighted_twice(torch.ones(2, 2), torch.ones(2, 2, device="cuda:1"))
+
 # === a table that a layer is given, whose part of a cache lies with it
 # category: input-not-moved
 # confidence: low

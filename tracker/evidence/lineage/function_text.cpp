@@ -341,7 +341,8 @@ bool FunctionText::computes_from_itself(int line, std::string_view variable) con
   while (next <= last && !begins_statement(next));
   const size_t begin = begin_of(line), end = next > last ? text.size() : begin_of(next);
   const size_t value = begin + Scan(std::string_view(text).substr(begin, end - begin)).value_begins;
-  if (value == begin || !reads_between(value, end, variable)) return false;
+  const std::string_view given = std::string_view(text).substr(value, end - value);
+  if (value == begin || given.find("device") != given.npos || !reads_between(value, end, variable)) return false;
   for (size_t at = value; (at = text.find('(', at)) < end; ++at) {
     size_t name = at;
     while (name > value && (word_char(text[name - 1]) || text[name - 1] == '.')) --name;
@@ -351,7 +352,7 @@ bool FunctionText::computes_from_itself(int line, std::string_view variable) con
     const std::string_view root = callee.substr(0, dot), own = callee.substr(method);
     const bool known = root.empty() || root == variable || root == "F" || torch_functions::is_torch(root);
     const bool stays = method == 0 ? own == "len" || own == "int" || own == "float" : known;
-    if (!stays || own == "to" || own == "cuda" || own == "cpu") return false;
+    if (!stays || own == "to" || own == "cuda" || own == "cpu" || own == "type") return false;
   }
   return true;
 }
