@@ -326,10 +326,9 @@ std::optional<Fix> move_at(const Evidence& evidence, size_t frame, const Operand
       nested ? moved_nested(container, device)
              : moved_container(operand, container, name.substr(container.size()), container, device, here.file);
   // `pairs` of `for a, b in pairs`, where lines below go over it, too.
-  const auto below = statements_below(here, here.line);
   const auto reads_it = [&](const auto& statement) { return reads(statement.second, container) > 0; };
-  if (nested && is_identifier(container) && std::ranges::any_of(below, reads_it) && says_in_front(here, device) &&
-      may_stand_in_front(here, container))
+  if (nested && is_identifier(container) && may_stand_in_front(here, container) && says_in_front(here, device) &&
+      std::ranges::any_of(statements_below(here, here.line), reads_it))
     return line_fix(here, fmt::format("{} = {}\n{}", container, moved, dedented(here.source)));
   if (auto line = replace_read(here.source, container, moved))
     return line_fix(here, keywords_moved(here, frame, operand, std::move(*line), device));

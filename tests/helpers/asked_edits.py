@@ -24,14 +24,18 @@ def frames_of(stack):
     return [{"file": str(file), "line": line, "function": function, "project": "site-packages" not in str(file)} for file, line, function in stack]
 
 
+def candidates(tmp_path: Path, question: dict, python=sys.executable) -> list[dict]:
+    asks, answer = tmp_path / "question", tmp_path / "answer"
+    asks.write_text(json.dumps(question))
+    ran = subprocess.run([python, "-I", "-S", "-B", EDITS, asks, answer], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    return json.loads(answer.read_text())["candidates"]
+
+
 def asked(tmp_path: Path, stack, operands, texts=None, folder=None, python=sys.executable, **more) -> list[dict]:
     finding = {"kind": "refused-op", "operation": "aten::add", "operands": operands, "python": frames_of(stack), **more}
-    question, answer = tmp_path / "question", tmp_path / "answer"
     before = {path: Path(path).read_text(encoding="utf-8") for path in texts or {}}
-    question.write_text(json.dumps({"finding": finding, "texts": texts or {}, "before": before, "folder": str(folder or tmp_path)}))
-    ran = subprocess.run([python, "-I", "-S", "-B", EDITS, question, answer], capture_output=True, text=True)
-    assert ran.returncode == 0, ran.stderr
-    found = json.loads(answer.read_text())["candidates"]
+    found = candidates(tmp_path, {"finding": finding, "texts": texts or {}, "before": before, "folder": str(folder or tmp_path)}, python)
     for each in found:
         for text in each["texts"].values():
             ast.parse(text.encode("utf-8"))

@@ -252,8 +252,8 @@ std::optional<Cause> cached_state_elsewhere(const Evidence& evidence) {
   // Nor is it what was kept that is elsewhere, where a line says "cuda" of what meets it, or where it lies with the
   // layer that computes with it.
   if (current_by_name(fresh)) return std::nullopt;
-  const bool in_its_place = evidence.own_device() == kept.device && !both;
-  if (in_its_place && !fresh.on_cpu() && fresh.placed()) return std::nullopt;
+  const bool in_its_place = evidence.own_device() == kept.device;
+  if (in_its_place && !both && !fresh.on_cpu() && fresh.placed()) return std::nullopt;
 
   // A name alone is a hint. That it was there before the call says that it is a state. That it is the older one of two
   // caches, that caches of several steps or layers meet; of a plain variable it says little.
@@ -265,7 +265,7 @@ std::optional<Cause> cached_state_elsewhere(const Evidence& evidence) {
   // Proven is only what is held from before the call, and older.
   Cause cause{kCachedState, seen && before && is_held(kept) ? Confidence::high : Confidence::medium,
               sentence(kept, fresh, before) + skipped(evidence), std::nullopt};
-  const bool stays = fresh.on_cpu() || evidence.is_index_of(fresh, kept) || evidence.own_device() == kept.device;
+  const bool stays = fresh.on_cpu() || evidence.is_index_of(fresh, kept) || in_its_place;
   cause.fix = stays ? move_where_named(evidence, fresh, kept) : move_where_named(evidence, kept, fresh);
   return cause;
 }

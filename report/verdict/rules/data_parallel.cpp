@@ -9,6 +9,8 @@
 namespace devtrace::report::verdict::rules {
 namespace {
 
+constexpr std::string_view kReplicasRun = "/torch/nn/parallel/parallel_apply.py";
+
 // A replica's attribute that means the original: replica → [partial →] method or function with a closure → the
 // original, which holds the operand.
 struct Bound {
@@ -204,11 +206,13 @@ std::optional<Cause> not_on_the_ranks_device(const Evidence& evidence) {
   return cause;
 }
 
+bool passes(const Stack& stack, std::string_view file) {
+  return std::ranges::any_of(stack, [&](const Frame& frame) { return !frame.project && frame.file.ends_with(file); });
+}
+
 // Did DistributedDataParallel bring it to the device of its device_ids, which is not the one of its module?
 bool brought_by_the_wrapper(const Operand& it) {
-  return std::any_of(it.moved.stack.begin(), it.moved.stack.end(), [](const Frame& frame) {
-    return !frame.project && frame.file.ends_with("/torch/nn/parallel/distributed.py");
-  });
+  return passes(it.moved.stack, "/torch/nn/parallel/distributed.py");
 }
 
 std::optional<Cause> wrapped_elsewhere(const Evidence& evidence) {
@@ -224,13 +228,9 @@ std::optional<Cause> wrapped_elsewhere(const Evidence& evidence) {
 // Each was computed by a replica on a device of its own, and a subclass of nn.DataParallel, as of a criterion that is
 // in parallel, too, has gathered nothing.
 std::optional<Cause> of_two_replicas(const Evidence& evidence) {
-  const auto by_a_replica = [](const Operand& it) {
-    return std::ranges::any_of(it.created.stack, [](const Frame& frame) {
-      return !frame.project && frame.file.ends_with("/torch/nn/parallel/parallel_apply.py");
-    });
-  };
+  const auto by_a_replica = [](const Operand& it) { return passes(it.created.stack, kReplicasRun); };
   const auto pair = evidence.pair(by_a_replica, by_a_replica);
-  if (!pair || evidence.passes_through("/torch/nn/parallel/parallel_apply.py")) return std::nullopt;
+  if (!pair || evidence.passes_through(kReplicasRun)) return std::nullopt;
   return Cause{"data-parallel", Confidence::medium,
                fmt::format("{} and {} were computed by two replicas of nn.DataParallel, each on its own device, and "
                            "nothing has gathered them.",
@@ -245,8 +245,7 @@ std::optional<Cause> data_parallel(const Evidence& evidence) {
   if (auto cause = not_on_the_first(evidence)) return cause;
   if (auto cause = wrapped_elsewhere(evidence)) return cause;
   if (auto cause = of_two_replicas(evidence)) return cause;
-  if (!evidence.passes_through("/torch/nn/parallel/parallel_apply.py") &&
-      !evidence.passes_through("/torch/nn/parallel/data_parallel.py")) {
+  if (!evidence.passes_through(kReplicasRun) && !evidence.passes_through("/torch/nn/parallel/data_parallel.py")) {
     return std::nullopt;
   }
   if (auto cause = of_the_original(evidence)) return cause;

@@ -109,9 +109,9 @@ std::optional<Cause> wanted_on_cpu(const Evidence& evidence) {
                                 operation, evidence.argument.empty() ? "what it works on" : evidence.argument, place),
               std::nullopt};
   cause.fix = to_cpu(evidence, *it);
+  const auto own = innermost_project(evidence.stack);
   if (evidence.message.starts_with("cannot pin '") && evidence.passes_through("/torch/utils/data/")) {
     cause.because += " A loader with pin_memory=True pins what it hands out.";
-    const auto own = innermost_project(evidence.stack);
     const Frame* const line = own ? &evidence.stack[*own] : nullptr;
     if (!cause.fix && line && keyword_argument(line->source, "pin_memory"))
       if (auto code = give_argument(line->source, "DataLoader", "pin_memory", "False"))
@@ -130,7 +130,6 @@ std::optional<Cause> wanted_on_cpu(const Evidence& evidence) {
   const Frame* const moved = it->moved.line();
   if (!cause.fix && moved && moved->project) cause.fix = repair_of(*moved, {});
   // Where the line does not show it, `map(np.asarray, rows)`, that is the line all the same.
-  const auto own = innermost_project(evidence.stack);
   if (!cause.fix && own) cause.fix = repair_of(evidence.stack[*own], {});
   return cause;
 }

@@ -101,7 +101,6 @@ SMALL = {
     "device-guard": ("import torch\nlaunch(x, w)\n", "launch(", "<module>", [("x", "cuda:1", {}), ("w", "cuda:1", {})], "with torch.cuda.device(x.device):\n    launch(x, w)"),
 }  # fmt: skip
 
-
 OTHER_FINDINGS = {"device-guard": "wrong-current-device", "collective-of-all": "collective-mismatch"}
 
 

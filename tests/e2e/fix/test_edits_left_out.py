@@ -1,21 +1,16 @@
 """What of an edit is left out in turn, when it is known to do."""
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from asked_edits import EDITS, program
+from asked_edits import candidates, program
 
 
 def left_out(tmp_path: Path, before: str, after: str) -> list[str]:
     """The texts that an edit's text is tried as at the end, when each of its changes is left out."""
     path = program(tmp_path, before)
-    question, answer = tmp_path / "question", tmp_path / "answer"
-    question.write_text(json.dumps({"finding": None, "texts": {str(path): after}, "before": {str(path): before}, "folder": str(tmp_path)}))
-    subprocess.run([sys.executable, "-I", "-S", "-B", EDITS, question, answer], check=True)
-    return [each["texts"][str(path)] for each in json.loads(answer.read_text())["candidates"]]
+    question = {"finding": None, "texts": {str(path): after}, "before": {str(path): before}, "folder": str(tmp_path)}
+    return [each["texts"][str(path)] for each in candidates(tmp_path, question)]
 
 
 def test_each_move_of_a_line_is_left_out_in_turn(tmp_path):

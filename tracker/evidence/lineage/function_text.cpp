@@ -222,6 +222,12 @@ bool FunctionText::begins_statement(int line) const {
   return word != text.npos && scan.code[word] && scan.depth[word] == 0 && (begin < 2 || text[begin - 2] != '\\');
 }
 
+int FunctionText::next_statement(int line) const {
+  do ++line;
+  while (line <= last && !begins_statement(line));
+  return line;
+}
+
 std::optional<int> FunctionText::settled_above(const std::vector<int>& lines, int line) const {
   const auto below = std::lower_bound(lines.begin(), lines.end(), line);
   if (below == lines.begin()) return std::nullopt;
@@ -296,8 +302,7 @@ bool FunctionText::works_with(std::string_view parameter, int line) const {
   while (begin < text.size() && !(scan.code[begin] && scan.depth[begin] == 0 && text[begin] == ':')) ++begin;
   int at = first + static_cast<int>(std::count(text.begin(), text.begin() + static_cast<ptrdiff_t>(begin), '\n'));
   while (begin < text.size() && at <= line) {
-    do ++at;
-    while (at <= last && !begins_statement(at));
+    at = next_statement(at);
     const size_t end = at > last ? text.size() : begin_of(at);
     const std::string_view statement = std::string_view(text).substr(begin, end - begin);
     const size_t value = Scan(statement).value_begins;
@@ -336,9 +341,7 @@ std::vector<int> FunctionText::discarded_moves(std::string_view name) const {
 }
 
 bool FunctionText::computes_from_itself(int line, std::string_view variable) const {
-  int next = line;
-  do ++next;
-  while (next <= last && !begins_statement(next));
+  const int next = next_statement(line);
   const size_t begin = begin_of(line), end = next > last ? text.size() : begin_of(next);
   const size_t value = begin + Scan(std::string_view(text).substr(begin, end - begin)).value_begins;
   const std::string_view given = std::string_view(text).substr(value, end - value);

@@ -50,6 +50,7 @@ struct FunctionText {
 
  private:
   size_t begin_of(int line) const;  // in the text
+  int next_statement(int line) const;
   bool reads_between(size_t begin, size_t end, std::string_view name) const;
   std::vector<std::string_view> behind_reads_below(int line, std::string_view name) const;
 };

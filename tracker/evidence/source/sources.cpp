@@ -180,8 +180,8 @@ void Sources::add_by_line(size_t index) {
     const std::string& text = operand.expression.empty() ? asking.expression : operand.expression;
     const bool whole = operand.expression.empty() && !asking.exact;
     const Expression read = read_expression(api_, text, !whole, "");
-    for (const Path& path : operand.expression.empty() ? std::vector<Path>() : read.devices)
-      if (note_device(path, {asking_, path}, index)) break;
+    for (const Path& path : read.devices)
+      if (operand.expression.empty() || note_device(path, {asking_, path}, index)) break;
     return sources_in(read, asking_, index, 0);
   }
   const std::optional<Block> block = block_of(operand.storage);
@@ -329,7 +329,7 @@ bool Sources::note_device_source(const std::vector<stacks::PythonFrame>& made, u
   return false;
 }
 
-// … by a variable, or by an attribute: true.
+// What a line says in a variable, or in an attribute. True: in that one.
 bool Sources::note_device(const Path& path, const Place& place, size_t index) {
   // `self.device`, and `self.kwargs["device"]`: the object has the dict.
   Path owner = place.path;
