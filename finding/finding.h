@@ -186,6 +186,7 @@ struct Step {
   // defaulted and given: what it calls, a parameter of that, and the default or what it gives; constructed: the class;
   // left: what stands beside the container and was brought elsewhere
   std::string call, parameter, otherwise;
+  std::string branch;  // discarded: how the branch begins that the line is in, if it may not have been taken
   List<DeviceExpression> devices;  // one for each device
 };
 

@@ -759,6 +759,43 @@ def scores(pictures, weight):
     return pictures @ weight / count
 scores(torch.ones(4), torch.ones(2, 2, device="cuda:0"))
 
+# === a dropped move in a branch that was not taken
+# category: unknown
+# confidence: low
+# repairs: line
+# fix: return pictures.to(weight.device) @ weight
+def scores_of(pictures, weight, on_gpu):
+    if on_gpu:
+        pictures.to(weight.device)
+    return pictures @ weight
+scores_of(torch.ones(2, 2), torch.ones(2, 2, device="cuda:0"), None)
+
+# === a dropped move in a branch that may not have been taken
+# category: input-not-moved
+# confidence: medium
+# repairs: cause
+# says: if `if pictures.dim() > 1:` was taken, drops what it makes
+# fix: pictures = pictures.to(weight.device)
+def scores_of(pictures, weight):
+    if pictures.dim() > 1:
+        pictures.to(weight.device)
+    return pictures @ weight
+scores_of(torch.ones(2, 2), torch.ones(2, 2, device="cuda:0"))
+
+# === a dropped move in a branch that was taken, of one that was made there
+# category: input-not-moved
+# confidence: high
+# repairs: cause
+# says: drops what it makes
+# fix: pictures = pictures.cuda()
+def picture(size):
+    pictures = torch.ones(size, size)
+    with torch.no_grad():
+        if torch.cuda.is_available():
+            pictures.cuda()
+    return pictures
+picture(2) @ torch.ones(2, 2, device="cuda:0")
+
 # === a dropped move, and a function that gives the variable something else
 # category: created-without-device
 # confidence: low

@@ -340,6 +340,31 @@ std::vector<int> FunctionText::discarded_moves(std::string_view name) const {
   return lines;
 }
 
+std::vector<std::string> FunctionText::branches_around(int line, int other) const {
+  constexpr std::string_view kBranches[] = {"if ", "elif ", "else:", "except", "case "};
+  const auto text_of = [&](int at) {
+    const std::string_view rest = std::string_view(text).substr(begin_of(at));
+    return rest.substr(0, rest.find('\n'));
+  };
+  const auto ends_before = [&](size_t depth, int below) {
+    for (int at = line + 1; at <= below; ++at)
+      if (begins_statement(at) && !blank(text_of(at)) && indentation(text_of(at)) <= depth) return true;
+    return false;
+  };
+  std::vector<std::string> branches;
+  size_t depth = indentation(text_of(line));
+  for (int at = line - 1; at > first && depth > 0; --at) {
+    const std::string_view head = text_of(at);
+    if (!begins_statement(at) || blank(head) || indentation(head) >= depth) continue;
+    depth = indentation(head);
+    const std::string_view statement = trimmed(head);
+    const bool branch = std::any_of(std::begin(kBranches), std::end(kBranches),
+                                    [&](std::string_view word) { return statement.starts_with(word); });
+    if (branch && (other < at || ends_before(depth, other))) branches.emplace_back(statement);
+  }
+  return branches;
+}
+
 bool FunctionText::computes_from_itself(int line, std::string_view variable) const {
   const int next = next_statement(line);
   const size_t begin = begin_of(line), end = next > last ? text.size() : begin_of(next);

@@ -41,6 +41,9 @@ struct FunctionText {
   // Lines that are a move of it and nothing else, `name.to(…)` or `name.cuda(…)`, from the top. A tensor stays where
   // it is then: nobody keeps the copy.
   std::vector<int> discarded_moves(std::string_view name) const;
+  // The first lines of the branches (`if on_gpu:`, `else:`) that it stands in and the other line does not, from the
+  // inmost out. They decide whether it has run when the other one does.
+  std::vector<std::string> branches_around(int line, int other) const;
   // Does the statement of that line compute what it gives the variable from what that was, `x = x[:, 0]`, wherever that
   // lies? It calls nothing but methods and PyTorch's functions, none of which takes it to a device.
   bool computes_from_itself(int line, std::string_view variable) const;

@@ -399,6 +399,22 @@ std::optional<int> KnownNames::line_that_binds(size_t frame, const std::string& 
   return stored.size() == 1 && stored[0] < now ? std::optional(stored[0]) : std::nullopt;
 }
 
+std::optional<bool> KnownNames::taken(std::optional<size_t> frame, std::string_view branch) const {
+  constexpr std::string_view kIf = "if ", kNot = "not ";
+  if (!branch.starts_with(kIf) || !branch.ends_with(':')) return std::nullopt;
+  std::string_view condition = branch.substr(kIf.size(), branch.size() - kIf.size() - 1);
+  const bool negated = condition.starts_with(kNot);
+  if (negated) condition.remove_prefix(kNot.size());
+  if (condition == "torch.cuda.is_available()") return !negated;  // there would be one device, and nothing to tell
+  if (!frame) return std::nullopt;
+  const std::vector<Path> mentioned = read_expression(api_, std::string(condition), true, "").mentioned;
+  if (mentioned.size() != 1 || to_string(mentioned[0]) != condition) return std::nullopt;
+  const Ref value = scope_.follow(mentioned[0], *frame).value;
+  const std::string type = value ? class_of(api_, value.get()) : std::string();
+  if (type != "bool" && type != "NoneType") return std::nullopt;
+  return python::is_true(api_, value.get()) != negated;
+}
+
 std::optional<int> KnownNames::line_that_appends(const stacks::PythonFrame& code) const {
   const FunctionText* function = function_of(code.file, code.function, code.line);
   if (!function || function->module) return std::nullopt;

@@ -53,6 +53,9 @@ class KnownNames {
   std::optional<stacks::PythonFrame> line_that_names(size_t frame, const std::string& type) const;
   // The function of that name that has the line; null where its text is not to be had.
   const FunctionText* function_of(const std::string& file, const std::string& name, int line) const;
+  // Has a branch that begins so, `if on_gpu:` or `if not self.cuda:`, been taken? `frame`: the running one that has it.
+  // Nothing: its text does not say so by a value that can be had without running code.
+  std::optional<bool> taken(std::optional<size_t> frame, std::string_view branch) const;
   // Does a running frame's function read the variable, or an attribute of one, below the statement that it is in,
   // before that has a new value?
   // No where a line in front of that statement could not give it one.

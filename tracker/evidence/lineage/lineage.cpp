@@ -81,9 +81,26 @@ bool name_of_constructor(const std::string& function) {
   return function == "__init__" || function.ends_with(".__init__");
 }
 
+struct DiscardedMove {
+  stacks::PythonFrame line;
+  std::string branch;  // that it is in, if it is not known to have been taken
+
+  // Of a branch that was not taken there is no move.
+  static std::optional<DiscardedMove> in(const KnownNames& names, std::optional<size_t> frame, stacks::PythonFrame line,
+                                         const std::vector<std::string>& branches) {
+    DiscardedMove move{std::move(line), {}};
+    for (const std::string& branch : branches) {
+      const auto taken = names.taken(frame, branch);
+      if (taken == false) return std::nullopt;
+      if (!taken && move.branch.empty()) move.branch = branch;
+    }
+    return move;
+  }
+};
+
 // A line that means to move the tensor and does not: of a function that runs and has it, or of one that made it.
-std::optional<stacks::PythonFrame> discarded_move(const Operand& operand, const KnownNames& names, const Stack& made,
-                                                  const std::vector<Frame>& frames, const SourceText& source) {
+std::optional<DiscardedMove> discarded_move(const Operand& operand, const KnownNames& names, const Stack& made,
+                                            const std::vector<Frame>& frames, const SourceText& source) {
   for (const finding::Name& name : operand.names) {
     const Frame& frame = frames[name.frame];
     const FunctionText* function = names.function_of(frame.file, frame.function, frame.region.line);
@@ -91,7 +108,8 @@ std::optional<stacks::PythonFrame> discarded_move(const Operand& operand, const 
     // `batch.to(device)` of a class that gives another one, for `batch["ids"]`.
     for (std::string each = name.name; !each.empty() && each != "self"; each.resize(holder_of(each).size()))
       if (const auto line = discarded_between(*function, each, 0, frame.region.line))
-        return stacks::PythonFrame{frame.file, frame.function, *line};
+        return DiscardedMove::in(names, name.frame, {frame.file, frame.function, *line},
+                                 function->branches_around(*line, frame.region.line));
   }
   const auto live = live_line(made, frames);
   const size_t gone = live ? made.size() - (frames.size() - live->frame) : made.size();
@@ -105,7 +123,8 @@ std::optional<stacks::PythonFrame> discarded_move(const Operand& operand, const 
     const auto variable = std::find_if(function->bound.begin(), function->bound.end(), has);
     if (std::count_if(function->bound.begin(), function->bound.end(), has) != 1) continue;  // which of them?
     if (const auto line = discarded_between(*function, variable->first, made[at].line, function->last + 1))
-      return stacks::PythonFrame{made[at].file, made[at].function, *line};
+      return DiscardedMove::in(names, std::nullopt, {made[at].file, made[at].function, *line},
+                               function->branches_around(*line, made[at].line));
   }
   return std::nullopt;
 }
@@ -190,7 +209,8 @@ finding::List<finding::Step> lineage(const python::Api& api, const Operand& oper
     if (line.line > 0 && is_project_file(line.file, source.standard_library)) step("made", line, std::move(devices));
   }
   if (!operand.has_role_of_state())
-    if (const auto move = discarded_move(operand, names, placed, frames, source)) step("discarded", *move, {});
+    if (const auto move = discarded_move(operand, names, placed, frames, source))
+      step("discarded", move->line, {}).branch = move->branch;
   for (const finding::Name& name : operand.names) {
     const std::string known_as = operand.has_role_of_state() ? module_of(operand, name.name) : name.name;
     const Frame& frame = frames[name.frame];
