@@ -281,10 +281,17 @@ std::optional<Cause> fetched_for_its_layers(const Evidence& evidence, const Oper
                repairing(move_where_named(evidence, state, it))};
 }
 
+// Constructed by a call that left out a parameter for its device, and has words for the one where the other operand is.
+bool left_to_a_default(const Operand& state, const Operand& other) {
+  return std::any_of(state.lineage.begin(), state.lineage.end(), [&](const finding::Step& step) {
+    return step.what == "defaulted" && !expression_of(step, other.device).empty();
+  });
+}
+
 std::optional<Cause> passed_between_parts(const Evidence& evidence) {
   const auto pair = evidence.pair([&](const Operand& it) { return !it.is_state() && evidence.made_inside_model(it); },
                                   [](const Operand& other) { return other.is_of_state(); });
-  if (!pair) return std::nullopt;
+  if (!pair || (!pair.other->on_cpu() && left_to_a_default(*pair.other, *pair.it))) return std::nullopt;
   // A model that lies on one device as a whole, and no hook that sends anything elsewhere, is not spread: it was given
   // something from elsewhere.
   const auto is_spread = spread(evidence, *pair.other);

@@ -387,3 +387,35 @@ try:
     controller.target(torch.ones(3, device="cpu"))
 finally:
     torch.set_default_device(None)
+
+# === computed by a method that has returned from what was constructed without its device
+# category: default-or-current-device
+# confidence: medium
+# repairs: cause
+# says: leaves device out in its call of Rope
+# fix: self.rope = Rope(2, device=next(self.into.parameters()).device)
+class Rope(nn.Module):
+    def __init__(self, width, device="cuda"):
+        super().__init__()
+        self.register_buffer("rates", torch.ones(width, device=device))
+
+    def turns(self, count):
+        places = torch.arange(count, device=self.rates.device)
+        angles = torch.outer(places.float(), self.rates)
+        angles = torch.cat((angles, angles), dim=-1)
+        return angles.cos()
+
+    def forward(self, x):
+        turns = self.turns(len(x))
+        return x * turns
+
+class Layer(nn.Module):
+    def __init__(self, device):
+        super().__init__()
+        self.into = nn.Linear(2, 4, device=device)
+        self.rope = Rope(2)
+
+    def forward(self, x):
+        return self.rope(self.into(x))
+
+Layer("cuda:1")(torch.ones(3, 2, device="cuda:1"))

@@ -468,11 +468,10 @@ run("cuda:0")
 # === tables of an object that is told a device and does not use it
 # category: cached-state-elsewhere
 # confidence: low
-# repairs: line
+# repairs: cause
 # says: self.alpha_bar
 # says: Diffusion, which is no module
-# fix: a = a.to(x.device)
-# fix: return a.sqrt() * x + (1 - a).sqrt()
+# fix: self.betas = torch.linspace(1e-4, 0.02, steps, device=self.device)
 class Diffusion:
     def __init__(self, steps, device="cpu"):
         self.steps, self.device = steps, torch.device(device)

@@ -24,6 +24,7 @@ constexpr size_t kMostKept = 4;      // tensors told of what a function keeps
 constexpr size_t kMostSources = 12;  // of all operands together
 constexpr size_t kMostSourcesEach = 4;
 constexpr size_t kDeepestSource = 3;
+constexpr size_t kMostBindings = 6;   // lines of a function that has returned
 constexpr size_t kMostProducers = 3;  // that are asked for one operand
 
 std::optional<Block> block_of(uintptr_t storage) {
@@ -189,25 +190,37 @@ void Sources::add_by_line(size_t index) {
   const std::vector<stacks::PythonFrame> made = stacks::resolve(block->allocated.stack);
   const std::optional<LiveLine> line = live_line(made, frames_);
   if (note_device_source(made, block->allocated.time, line, index) || block->moved_from.known()) return;
-  if (!line) return add_by_ended_method(made, index, block->allocated.time);
-  const std::string text = source_.lines(frames_[line->frame].file, line->line);
-  sources_in(read_expression(api_, text, false, ""), line->frame, index, block->allocated.time);
+  if (line) {
+    const size_t before = operands_.size();
+    const std::string text = source_.lines(frames_[line->frame].file, line->line);
+    sources_in(read_expression(api_, text, false, ""), line->frame, index, block->allocated.time);
+    if (operands_.size() > before) return;
+  }
+  add_by_ended_method(made, index, block->allocated.time);
 }
 
 // `self.decay = self.rates.cumprod(0)` in a method that has returned: its object still has the one it was computed
-// from.
+// from. Variables that the method had are gone; the lines that gave them their values are read instead.
 void Sources::add_by_ended_method(const std::vector<stacks::PythonFrame>& made, size_t index, uint64_t time) {
   const auto own = innermost_project(made, source_);
   const auto place = own ? place_of(made[*own], std::nullopt, Path{"self", {}}) : std::nullopt;
   if (!place) return;
-  const Expression line = read_expression(api_, source_.lines(made[*own].file, made[*own].line), false, "");
+  FunctionTexts texts(api_);
+  const std::string& file = made[*own].file;
+  const FunctionText* function = texts.at(file, source_.file(file), made[*own].function, made[*own].line);
   Expression read;
-  for (Path path : line.used) {
-    if (path.variable != "self" || path.steps.empty()) continue;
-    path.variable = place->path.variable;
-    path.steps.insert(path.steps.begin(), place->path.steps.begin(), place->path.steps.end());
-    read.used.push_back(std::move(path));
-  }
+  std::vector<int> lines = {made[*own].line};
+  for (size_t i = 0; i < std::min(lines.size(), kMostBindings); ++i)
+    for (Path path : read_expression(api_, source_.lines(file, lines[i]), false, "").used) {
+      if (path.variable == "self" && !path.steps.empty()) {
+        path.variable = place->path.variable;
+        path.steps.insert(path.steps.begin(), place->path.steps.begin(), place->path.steps.end());
+        read.used.push_back(std::move(path));
+      } else if (function && (path.steps.empty() || !asks_only(path.steps.back()))) {
+        const auto given = function->settled_above(function->bindings(path.variable), lines[i]);
+        if (given && std::find(lines.begin(), lines.end(), *given) == lines.end()) lines.push_back(*given);
+      }
+    }
   sources_in(read, place->frame, index, time);
 }
 
