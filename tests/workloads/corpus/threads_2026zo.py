@@ -7,7 +7,6 @@
 # line: main.py: deserializer.load_into_module(
 # line: modeling.py: freqs = positions
 # line: modeling.py: self.register_buffer("inv_freq",
-# line: serialization.py: setattr(owner, leaf,
 # repair: main.py: deserializer.load_into_module(model) -> deserializer.load_into_module(model); model.to(device)
 import argparse
 import tempfile
@@ -1020,8 +1019,6 @@ class StopWindow:
 # operands: other|mat2|rhs
 # category: data-parallel|module-split|input-not-moved
 # line: lazy.py: rows.append(part.evaluate()
-# line: lazy.py: return torch.cat(rows)
-# line: lazy.py: rows = []
 # repair: lazy.py: rows.append(part.evaluate() @ rhs) -> rows.append((part.evaluate() @ rhs.to(part.device)).to(self.output_device))
 import torch
 
@@ -1176,7 +1173,6 @@ class ExactGPModel:
 # line: main.py: state = circuit(
 # line: gate.py: unitary = torch.tensor(
 # line: gate.py: return matrix @ state
-# line: gate.py: self.register_buffer("matrix", unitary)
 # line: main.py: init_state = QubitState(
 # repair: main.py: state = circuit(init_state) -> state = circuit.to(device)(init_state)
 import numpy as np
