@@ -159,7 +159,6 @@ class VolumeTransformer(nn.Module):
 # operands: input|self|pose_sequence|.*first_pose.*|mat2
 # category: input-not-moved
 # line: pred.py: first_pose = datum["pose"]["data"][
-# line: model.py: x = self.pose_projection(
 # line: model.py: pose_sequence = first_pose
 # line: pred.py: frames = list(model.forward(
 # repair: pred.py: first_pose = datum["pose"]["data"][:1] -> first_pose = datum["pose"]["data"][:1].to(model.device)
@@ -627,7 +626,6 @@ class InternVLChatModel(nn.Module):
 # category: default-or-current-device|module-split|input-not-moved
 # line: timesfm.py: freq = torch.as_tensor(freq, dtype=torch.long).
 # line: timesfm.py: f_emb = self.freq_emb(freq)
-# line: forecast.py: model = load_from_checkpoint(
 # repair: timesfm.py: freq = torch.as_tensor(freq, dtype=torch.long).reshape(-1, 1).to("cuda") -> freq = torch.as_tensor(freq, dtype=torch.long).reshape(-1, 1).to(self.freq_emb.weight.device)
 import numpy as np
 
@@ -943,7 +941,6 @@ def trainer(model, training_set, iterations, learning_rate):
 # line: streaming_sensevoice.py: speech_lengths = torch.tensor(
 # line: streaming_sensevoice.py: text = self.model.inference(
 # line: sense_voice.py: masks = sequence_mask(
-# line: sense_voice.py: inputs = inputs * mask
 # repair: streaming_sensevoice.py: speech_lengths = torch.tensor([speech.shape[1]]) -> speech_lengths = torch.tensor([speech.shape[1]], device=self.device)
 import argparse
 import math
@@ -1088,7 +1085,6 @@ class StreamingSenseVoice:
 # category: input-not-moved
 # line: place_env.py: x = action // self.n
 # line: place_env.py: y = action % self.n
-# line: place_env.py: if ob[x, y] < 1.0:
 # line: vec_env.py: obs, done, reward = env.step(action)
 # line: main.py: obs, done, reward = envs.step(action)
 # repair: vec_env.py: obs, done, reward = env.step(action) -> obs, done, reward = env.step(action.cpu())
@@ -1689,7 +1685,6 @@ class QWenLMHeadModel(nn.Module):
 # line: tgn.py: t = torch.cat(t, dim=0)
 # line: tgn.py: src = torch.cat(src, dim=0)
 # line: tgn.py: raw_msg = torch.cat(raw_msg, dim=0)
-# line: tgn.py: t_rel = t - self.last_update[src]
 # line: tgn.py: self.__reset_message_store__()  # as nothing
 # repair: tgn.py: t = torch.cat(t, dim=0) -> t = torch.cat(t, dim=0).to(self.last_update.device)
 # repair: tgn.py: src = torch.cat(src, dim=0) -> src = torch.cat(src, dim=0).to(self.last_update.device)
