@@ -424,7 +424,7 @@ std::optional<std::string> move_value(std::string_view source, std::string_view 
   if (!value || !unpacked_names(source).empty()) return std::nullopt;
   // `self.model = model`: the name has the value's text in it.
   const std::string_view text = source.substr(value->begin, value->end - value->begin);
-  const auto moved = move_expression(text, text, device);
+  const auto moved = text == "None" ? std::nullopt : move_expression(text, text, device);
   return moved ? std::optional(dedented(spliced(source, *value, *moved))) : std::nullopt;
 }
 

@@ -122,26 +122,48 @@ std::optional<std::string> DeviceFlow::run(std::string_view statement) {
   }
   if (begins("for")) {
     const size_t in = body.find(" in ");
-    if (in != body.npos) assign(body.substr(3, in - 3), {});
+    if (in == body.npos) return std::nullopt;
+    // What it goes over may be what the fix has moved. What lies there already comes from elsewhere.
+    const auto before = names;
+    assign(body.substr(3, in - 3), {});
+    for (const auto& [name, device] : before)
+      if (device == to && !names.contains(name) && is_identifier(name)) names[name] = device;
     return std::nullopt;
   }
   FlowReader reader(*this, read, value_at);
   FlowValue value;
+  bool followed = true;
   try {
     value = reader.whole();
     if (!reader.at_end()) throw NotFollowed();
   } catch (const NotFollowed&) {
-    for (const std::string_view target : targets) assign(target, {});
+    value = {};
+    followed = false;
+  }
+  // Whatever it calls: the end of the line says where that comes to, and one that makes a tensor where it makes it.
+  if (value.device.empty() && value.elements.empty() && !targets.empty() && !in_place) {
+    const std::string_view code = text.substr(value_at, text.find_last_not_of(" \n") + 1 - value_at);
+    const auto now = names.find(with_one_quote(trimmed(targets[0])));
+    const bool there = code.ends_with(fmt::format(".to({})", words)) || keyword_argument(text, "device") == words;
+    if (!words.empty() && there)
+      value.device = to;
+    else if (now != names.end() && makes_tensor(text) && says_device(text))
+      value.device = std::string(now->second);
+  }
+  if (!followed) {
+    for (const std::string_view target : targets) assign(target, value);
     return std::nullopt;
   }
   if (returns) result_ = value;
   if (!in_place)
     for (const std::string_view target : targets) store(text, target, value, reader.moves);
   if (in_place) {
-    // What it writes to stays where it is.
-    const std::string name = with_one_quote(trimmed(targets[0]));
+    // What it writes to, or to a part of, stays where it is.
+    std::string_view target = trimmed(targets[0]);
+    if (target.ends_with(']') && !names.contains(with_one_quote(target))) target = target.substr(0, target.find('['));
+    const std::string name = with_one_quote(target);
     const auto own = names.find(name);
-    if (own != names.end() && own->second == to && value.device == from)
+    if (own != names.end() && !value.device.empty() && own->second != value.device)
       reader.moves.push_back({value.begin, value.end, value.compound, name + ".device"});
   } else {
     for (const std::string_view target : targets) assign(target, value);

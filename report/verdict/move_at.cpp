@@ -230,12 +230,11 @@ std::string moved_container(const Operand& operand, std::string_view container, 
   const bool rebuilt = operand.moved.known() && operand.moved.line() &&
                        operand.moved.line()->source.find(" for ") != std::string_view::npos;
   if (is_batch_encoding(operand) && !rebuilt && !operand.moved.known()) return fmt::format("{}.to({})", value, device);
-  // What a call gives may hold more than what is left of it now.
-  const bool mixed =
-      value != container ||
-      std::any_of(operand.held_by.begin(), operand.held_by.end(), [&](const finding::Chain& chain) {
-        return !chain.holders.empty() && chain.holders.back().name == container && chain.holders.back().mixed;
-      });
+  // What a call gives may hold more than what is left of it now, and what was not looked into anything.
+  const auto holds_tensors = [&](const finding::Chain& chain) {
+    return !chain.holders.empty() && chain.holders.back().name == container && !chain.holders.back().mixed;
+  };
+  const bool mixed = value != container || std::ranges::none_of(operand.held_by, holds_tensors);
   const auto nested = [&](const Operand& it) {
     return std::ranges::any_of(it.names, [&](const finding::Name& name) {
       return name.name.starts_with(fmt::format("{}[", container)) && name.name.find("][") != name.name.npos;

@@ -70,7 +70,9 @@ std::optional<Fix> move_called(const Evidence& evidence, size_t frame, const Ope
   std::optional<Fix> fix;
   each_named_there(other, other.device, frame, [&](const Operand& given) {
     const std::string_view name = given.name_in(frame);
-    const auto callee = fix ? std::nullopt : callee_of(line.source, name);
+    if (fix) return;
+    auto callee = callee_of(line.source, name);
+    if (!callee) callee = callee_of(line.source, container_of(name));
     if (!callee) return;
     const std::string_view module = is_call ? *callee : std::string_view(*callee).substr(0, callee->rfind('.'));
     if (!is_reference(module) || (!only.empty() && module != only)) return;

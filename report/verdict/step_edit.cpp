@@ -180,6 +180,7 @@ std::optional<std::string> edit_of_step(const Evidence& evidence, const finding:
     return code ? code : move_result(source, step.call, device);
   }
   if (step.what == "appended") return it.on_cpu() ? give_device_to_all(source, device) : std::nullopt;
+  if (step.what == "given" && step.otherwise == device) return std::nullopt;  // it says so already
   if (step.what == "given") return give_instead(source, step.otherwise, device);
   if (step.what == "defaulted") return give_argument(source, step.call, step.parameter, device);
   const bool bound = step.what == "returned" || step.what == "assigned";

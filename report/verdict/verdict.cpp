@@ -168,14 +168,30 @@ std::optional<Cause> best_of(std::optional<Cause> (*const (&rules)[kCount])(cons
   return best;
 }
 
-// Is what stands in an operand's place all that this was computed from on its device? A change of one of several leaves
-// the others where they are.
-bool is_made_of_all(const Evidence& evidence, const Evidence& traced) {
+// Does the edit move all of the container that has both in its line: `model({key: value.to(d) for key, value in
+// batch.items()})`?
+bool moves_with(const Evidence& evidence, const Fix& fix, const Operand& source, const Operand& other) {
+  for (size_t frame = 0; frame < evidence.stack.size(); ++frame) {
+    const std::string_view container = container_of(source.name_in(frame));
+    if (evidence.stack[frame].file == fix.file && evidence.stack[frame].line == fix.line && !container.empty() &&
+        container == container_of(other.name_in(frame)) &&
+        fix.code.find(fmt::format(" in {}.items()", container)) != std::string::npos)
+      return true;
+  }
+  return false;
+}
+
+// Does the edit move all that the operand was computed from on its device, whose place something of it has? A change of
+// one of several leaves the others where they are.
+bool is_made_of_all(const Evidence& evidence, const Evidence& traced, const Fix& fix) {
   for (size_t i = 0; i < evidence.operands.size(); ++i) {
     const Operand &operand = evidence.operands[i], &source = traced.operands[i];
     const auto there = [&](const Operand& each) { return each.device == operand.device; };
-    if (source.name != operand.name &&
-        std::count_if(operand.computed_from.begin(), operand.computed_from.end(), there) > 1)
+    const auto left = [&](const Operand& each) {
+      return there(each) && each.name != source.name && !moves_with(evidence, fix, source, each);
+    };
+    if (source.name != operand.name && std::ranges::count_if(operand.computed_from, there) > 1 &&
+        std::ranges::any_of(operand.computed_from, left))
       return false;
   }
   return true;
@@ -190,7 +206,8 @@ std::optional<Cause> by_sources(std::optional<Cause> (*const (&rules)[kCount])(c
     if (!cause) continue;
     cause->confidence = std::min(cause->confidence, Confidence::medium);
     cause->because = traced.computed + cause->because;
-    const bool whole = cause->fix && cause->fix->repairs == Repairs::cause && is_made_of_all(evidence, traced);
+    const bool whole =
+        cause->fix && cause->fix->repairs == Repairs::cause && is_made_of_all(evidence, traced, *cause->fix);
     if (!whole)
       if (auto fix = use_site(evidence)) cause->fix = std::move(fix);
     return cause;
@@ -316,7 +333,8 @@ Passed passed_there(const All& operands, const Fix& fix, std::string_view what) 
 
 // The line of a function's that the fix changes, where it makes a tensor and says no device.
 const Frame* maker_changed_by(const Evidence& evidence, const Fix& fix) {
-  const finding::Step* const step = passed_there(evidence.operands, fix, "made").step;
+  const finding::Step* step = passed_there(evidence.operands, fix, "made").step;
+  if (!step) step = passed_there(evidence.operands, fix, "appended").step;
   if (!step || step->line.function == "<module>" || !makes_tensor(step->line.source) || says_device(step->line.source))
     return nullptr;
   return &step->line;

@@ -302,6 +302,18 @@ def writing_through_views():
 
 
 @check
+def what_lies_on_the_cpu_is_written_at_places_from_a_gpu():
+    """PyTorch copies the places itself."""
+    for accumulate in (False, True):
+        filled = torch.zeros(4, 3)
+        filled.index_put_((torch.tensor([2, 1], device="cuda:0"), torch.tensor([0, 2], device="cuda:0")), torch.tensor([3.0, 5.0]), accumulate)
+        same(filled, torch.tensor([[0, 0, 0], [0, 0, 5.0], [3, 0, 0], [0, 0, 0]]))
+    chosen = torch.zeros(3)
+    chosen[torch.tensor([False, True, True], device="cuda:0")] = 2.0
+    same(chosen, torch.tensor([0, 2.0, 2]))
+
+
+@check
 def sizes_that_depend_on_values():
     gpu = X.cuda()
     same(gpu[gpu > 0.5], X[X > 0.5])

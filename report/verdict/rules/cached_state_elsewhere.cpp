@@ -127,9 +127,9 @@ std::optional<Fix> registered(const Evidence& evidence, const Operand& it, const
 // A module made it when it was called before, and has it as an attribute: `if self.grid is None: self.grid = …`.
 std::optional<Cause> kept_by_its_module(const Evidence& evidence) {
   const auto kept = [&](const Operand& it) {
-    return it.role == "attribute" && !it.is_of_state() && !it.moved.known() && it.moved_away.device.empty() &&
-           made_by_a_module(it) && evidence.caller_of_model() && !evidence.made_inside_model(it) &&
-           !in_a_constructor(it.created.stack);
+    return (it.role == "attribute" || it.hidden()) && !it.is_of_state() && !it.moved.known() &&
+           it.moved_away.device.empty() && made_by_a_module(it) && evidence.caller_of_model() &&
+           !evidence.made_inside_model(it) && !in_a_constructor(it.created.stack);
   };
   const auto pair = evidence.pair(kept, [&](const Operand& other) { return !kept(other); });
   if (!pair) return std::nullopt;

@@ -550,6 +550,22 @@ const finding::Step* constructed_now(const Evidence& evidence, const Operand& it
   return nullptr;
 }
 
+// A model that lies on the CPU as a whole brings what it is given to "the" GPU by a line of its own.
+std::optional<Cause> taken_away_by_the_model(const Operand& it, const Operand& state) {
+  const Frame* const line = it.moved.line();
+  if (!state.is_of_whole_model() || !line || owner_of(*line) != state.root_class || !says_current_device(line->source))
+    return std::nullopt;
+  std::string device = "next(self.parameters()).device";
+  for (const finding::Step& step : it.lineage)
+    if (const auto words = expression_of(step, state.device); step.what == "moved" && !words.empty()) device = words;
+  auto code = redirect_move(line->source, device);
+  if (!code) return std::nullopt;
+  return Cause{"default-or-current-device", Confidence::medium,
+               fmt::format("{} brings {} to {}, wherever {} is: all of its state is on the CPU, as {}.", at(line),
+                           it.name, it.device, of_model(state), state.name),
+               repair_of(*line, std::move(*code))};
+}
+
 // The input is on a GPU and what it meets first is on the CPU: the model was not moved, or this part of it.
 std::optional<Cause> left_on_cpu(const Evidence& evidence) {
   const auto pair = evidence.pair([](const Operand& it) { return !it.is_state() && !it.on_cpu(); },
@@ -570,6 +586,7 @@ std::optional<Cause> left_on_cpu(const Evidence& evidence) {
                              of_model(*pair.other), with_place(*pair.it), pair.other->name),
                  fix ? std::move(fix) : move_where_named(evidence, *pair.it, *pair.other)};
   }
+  if (auto cause = taken_away_by_the_model(*pair.it, *pair.other)) return cause;
   if (auto cause = left_where_constructed(evidence, *pair.it, *pair.other)) return cause;
   if (auto cause = registered_after_the_move(evidence, *pair.it, *pair.other)) return cause;
   Cause cause{kModuleSplit, Confidence::medium,
@@ -585,6 +602,13 @@ std::optional<Cause> left_on_cpu(const Evidence& evidence) {
   auto callee = callee_of(here.source, name);
   if (!callee) callee = callee_of(here.source, name.substr(0, name.find('[')));
   cause.fix = fix_at_origin(evidence);
+  // Methods of the model itself call its parts. It is moved where these are called.
+  size_t outside = *caller;
+  while (pair.other->is_of_whole_model() && outside < evidence.stack.size() &&
+         owner_of(evidence.stack[outside]) == pair.other->root_class)
+    ++outside;
+  if (!cause.fix && outside != *caller && outside < evidence.stack.size())
+    cause.fix = move_called(evidence, outside, *pair.it, {});
   if (!cause.fix && callee && here.project && here.source.find('\n') == here.source.npos) {
     const std::string device = device_expression(evidence, *caller, *pair.it);
     cause.fix = repair_of(here, fmt::format("{}.to({})\n{}", *callee, device, dedented(here.source)));

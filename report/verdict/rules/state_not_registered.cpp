@@ -36,9 +36,9 @@ bool a_constant(const Evidence& evidence, const Operand& operand) {
 // Kept by a line of the module's constructor, which was given it, and the module was moved since.
 bool given_to_its_constructor(const Evidence& evidence, const Operand& it, const Operand::Hidden& hidden) {
   const Holder& owner = hidden.owner();
-  return hidden.module + 1 == hidden.chain->holders.size() && owner.bound.line > 0 && it.on_cpu() &&
-         !it.moved.known() && owner.devices.size() == 1 && owner.devices[0] != it.device &&
-         evidence.made_before_call(it);
+  return hidden.module + 1 == hidden.chain->holders.size() && owner.bound.line > 0 &&
+         value_in(owner.bound.source) != "None" && it.on_cpu() && !it.moved.known() && owner.devices.size() == 1 &&
+         owner.devices[0] != it.device && evidence.made_before_call(it);
 }
 
 // What stands between the module and the tensor: "a list (self.criterions)".

@@ -116,7 +116,7 @@ class Plan:
             grows = self.nested_too or self.nested_too_when or self.second_chance or self.grows
             return native.GATE if grows or self.generator is None else native.RANDOM
         if self.nested_too_when:
-            return native.NOT_MASKS if self.nested_too_when is exceptions.has_masks else native.GATE
+            return native.NOT_MASKS if self.nested_too_when is exceptions.reads_indices else native.GATE
         if self.second_chance or self.grows:
             return native.GROWS if self.second_chance else native.GATE
         return native.NESTED_TOO if self.nested_too else native.PLAIN
@@ -152,7 +152,8 @@ class Plan:
         if self.nested_too_when and self.nested_too_when(args, kwargs or {}):
             nested_too = True
             wait()
-            written = [(a, a.clone()) for a in (memory.alias(args[self.places[n]]) for n in self.writes)]
+            places = (args[self.places[n]] for n in self.writes)
+            written = [(a, a.clone()) for a in (memory.alias(a) if a.is_cuda else a for a in places)]
         if self.replaces:
             wait()
             given = {self.places[n]: args[self.places[n]] for n in self.replaces if self.places[n] < len(args)}

@@ -37,14 +37,14 @@ NESTED_TOO = {
 MAY_FAIL = {"aten::mode", "aten::mode.values"}
 
 
-def has_masks(args, kwargs):
-    """Whether some index is a mask, whose places the CUDA kernel looks for with nested operators."""
+def reads_indices(args, kwargs):
+    """Whether the kernel reads indices with nested operators: the places of a mask, and what it copies to a tensor on the CPU."""
     indices = args[2] if len(args) > 2 else kwargs.get("indices", ())
-    return any(i is not None and i.dtype in (torch.bool, torch.uint8) for i in indices)
+    return any(i is not None and (i.dtype in (torch.bool, torch.uint8) or (i.is_cuda and not args[1].is_cuda)) for i in indices)
 
 
 # The same, but for some arguments only; they write to an argument, which is put back before computing.
-NESTED_TOO_WHEN = {"aten::_index_put_impl_": has_masks}
+NESTED_TOO_WHEN = {"aten::_index_put_impl_": reads_indices}
 
 
 def _pow(op, real):

@@ -163,6 +163,7 @@ Plan plan_of(const OperatorHandle& op, DispatchKey key, How how, bool again, con
 
 bool fits(const Plan& plan, at::ArrayRef<IValue> arguments) {
   if (!plan.cpu && !plan.special) return false;
+  if (plan.not_masks && arguments[0].toTensor().is_cpu()) return false;  // it copies indices from the GPU
   if (plan.not_masks)
     for (const IValue& each : arguments[1].toListRef())
       if (each.isTensor() && (each.toTensor().scalar_type() == at::kBool || each.toTensor().scalar_type() == at::kByte))

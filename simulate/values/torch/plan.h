@@ -23,7 +23,7 @@ enum How {
   kPlain,  // it is computed
   kNestedToo,
   kGrows,     // the size of its result depends on values, which the real kernel does not see
-  kNotMasks,  // it is computed if none of its indices is a mask
+  kNotMasks,  // it is computed if none of its indices is a mask, and it writes to a GPU
   kRandom,    // it is computed with numbers drawn by the CUDA generator's place
 };
 

@@ -104,6 +104,7 @@ TEST(MoveAssigned, MovesTheWholeValue) {
   EXPECT_EQ(move_value("self.t: Tensor = a + b", "d"), "self.t: Tensor = (a + b).to(d)");
   EXPECT_EQ(move_value("self.model = model", "d"), "self.model = model.to(d)");
   EXPECT_EQ(move_value("a, b = f(x)", "d"), std::nullopt) << "two values";
+  EXPECT_EQ(move_value("self.model = None", "d"), std::nullopt);
   EXPECT_EQ(move_value("a += f(x)", "d"), std::nullopt);
   EXPECT_EQ(move_value("f(a=x)", "d"), std::nullopt);
   EXPECT_TRUE(gives_new_tensor("t = th.from_numpy(a).long()"));

@@ -195,7 +195,7 @@ Policy().to("cuda:0").act({"image": torch.ones(1, 2, 2), "state": torch.ones(1, 
 # category: cached-state-elsewhere
 # confidence: low
 # repairs: line
-# fix: stats = {key: each.to(value.device) for key, each in stats.items()}
+# fix: stats = {key: each.to(value.device) if hasattr(each, "to") else each for key, each in stats.items()}
 # fix: return (value - stats["mean"]) / stats["std"]
 class Normalize:
     def __init__(self):

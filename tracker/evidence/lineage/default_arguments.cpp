@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tracker/evidence/source/expression.h"
 #include "tracker/evidence/source/syntax_tree.h"
 
 namespace devtrace::evidence {
@@ -58,10 +59,20 @@ Given given_by(const python::Api& api, const std::string& line, const PythonFram
   return several ? Given{} : found;
 }
 
-// Does the function use what it was given for it? It may put something in the place of None.
+// Does the function use what it was given for it? It may put something in the place of None, and make another thing of
+// it: `device = torch.device(device)`.
 bool is_used(const FunctionText& function, const std::string& parameter) {
   const auto otherwise = function.defaults.find(parameter);
-  return function.bindings(parameter).empty() || (otherwise != function.defaults.end() && otherwise->second == "None");
+  const std::vector<int>& bound = function.bindings(parameter);
+  return (otherwise != function.defaults.end() && otherwise->second == "None") ||
+         std::all_of(bound.begin(), bound.end(), [&](int line) { return function.binds_from_itself(line, parameter); });
+}
+
+// `x.to(self.device)`: not by what the function was given.
+bool says_device_of_self(const python::Api& api, const std::string& line) {
+  const std::vector<Path> devices = read_expression(api, line, false, "").devices;
+  return !devices.empty() &&
+         std::all_of(devices.begin(), devices.end(), [](const Path& each) { return each.variable == "self"; });
 }
 
 // What the function has for a device, and reads up to that line for more than to keep it. `self.device = device` says
@@ -82,7 +93,8 @@ std::optional<DeviceArgument> device_argument(const python::Api& api, const std:
     if (!is_project_file(made[frame + 1].file, source.standard_library)) return std::nullopt;
     const FunctionText* function = names.function_of(made[frame].file, made[frame].function, made[frame].line);
     if (!function || function->module) return std::nullopt;
-    if (parameter.empty()) parameter = device_parameter(*function, made[frame].line);
+    const std::string line = source.lines(made[frame].file, made[frame].line);
+    if (parameter.empty() && !says_device_of_self(api, line)) parameter = device_parameter(*function, made[frame].line);
     if (parameter.empty() || !is_used(*function, parameter)) return std::nullopt;
     const auto& all = function->parameters;
     if (std::find(all.begin(), all.end(), parameter) == all.end()) return std::nullopt;

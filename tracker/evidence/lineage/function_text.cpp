@@ -365,12 +365,22 @@ std::vector<std::string> FunctionText::branches_around(int line, int other) cons
   return branches;
 }
 
-bool FunctionText::computes_from_itself(int line, std::string_view variable) const {
+std::pair<size_t, size_t> FunctionText::value_in(int line) const {
   const int next = next_statement(line);
   const size_t begin = begin_of(line), end = next > last ? text.size() : begin_of(next);
   const size_t value = begin + Scan(std::string_view(text).substr(begin, end - begin)).value_begins;
+  return {value == begin ? end : value, end};
+}
+
+bool FunctionText::binds_from_itself(int line, std::string_view variable) const {
+  const auto [value, end] = value_in(line);
+  return reads_between(value, end, variable);
+}
+
+bool FunctionText::computes_from_itself(int line, std::string_view variable) const {
+  const auto [value, end] = value_in(line);
   const std::string_view given = std::string_view(text).substr(value, end - value);
-  if (value == begin || given.find("device") != given.npos || !reads_between(value, end, variable)) return false;
+  if (given.find("device") != given.npos || !reads_between(value, end, variable)) return false;
   for (size_t at = value; (at = text.find('(', at)) < end; ++at) {
     size_t name = at;
     while (name > value && (word_char(text[name - 1]) || text[name - 1] == '.')) --name;

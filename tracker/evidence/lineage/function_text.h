@@ -44,6 +44,8 @@ struct FunctionText {
   // The first lines of the branches (`if on_gpu:`, `else:`) that it stands in and the other line does not, from the
   // inmost out. They decide whether it has run when the other one does.
   std::vector<std::string> branches_around(int line, int other) const;
+  // Does the statement of that line read the variable in what it assigns?
+  bool binds_from_itself(int line, std::string_view variable) const;
   // Does the statement of that line compute what it gives the variable from what that was, `x = x[:, 0]`, wherever that
   // lies? It calls nothing but methods and PyTorch's functions, none of which takes it to a device.
   bool computes_from_itself(int line, std::string_view variable) const;
@@ -54,6 +56,7 @@ struct FunctionText {
  private:
   size_t begin_of(int line) const;  // in the text
   int next_statement(int line) const;
+  std::pair<size_t, size_t> value_in(int line) const;  // begin and end of what the statement assigns; empty: nothing
   bool reads_between(size_t begin, size_t end, std::string_view name) const;
   std::vector<std::string_view> behind_reads_below(int line, std::string_view name) const;
 };

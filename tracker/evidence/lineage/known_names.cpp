@@ -45,6 +45,15 @@ bool is_dotted_name(const std::string& name) {
   return true;
 }
 
+// `["epoch"]` for `["x"]`, both as text.
+bool is_other_key(std::string_view stored, std::string_view wanted) {
+  const auto text = [](std::string_view subscript) {
+    const bool quoted = subscript.size() > 4 && (subscript[1] == '"' || subscript[1] == '\'');
+    return quoted ? subscript.substr(2, subscript.find(subscript[1], 2) - 2) : std::string_view();
+  };
+  return !text(stored).empty() && !text(wanted).empty() && text(stored) != text(wanted);
+}
+
 std::string called_name(const Operation& operation) {
   if (!operation.callee || !operation.callee->path) return {};
   const Path& path = *operation.callee->path;
@@ -138,6 +147,10 @@ std::vector<KnownNames::Known> KnownNames::of_module_code(const std::string& fil
 // Of the method's class, in a variable of a running function, or a part of a module that is; empty: there are several.
 Ref KnownNames::only_object_of(const std::string& method) const {
   const std::string type = method.substr(0, method.rfind('.'));
+  // A method of it that runs has it: the operation is about that one.
+  for (size_t frame = 0; frame < frames_.size(); ++frame)
+    if (Ref running = scope_.follow(Path{"self", {}}, frame).value; running && is_of_class(api_, running.get(), type))
+      return running;
   Ref self;
   bool several = false;
   const auto look = [&](PyObject* value) {
@@ -183,7 +196,7 @@ finding::List<finding::DeviceExpression> KnownNames::devices_of_stored_state(con
 // then: what it keeps counts where the method has named that before the line, or the constructor had kept it before.
 void KnownNames::add_devices_of_self(const stacks::PythonFrame& made, const std::vector<stacks::PythonFrame>& stack,
                                      const FunctionText& function, std::vector<Candidate>& out) const {
-  const Ref self = only_object_of(made.function);
+  const Ref self = function.parameters[0] == "self" ? only_object_of(made.function) : Ref();  // a class has none of it
   if (!self) return;
   const Lines& lines = source_.file(made.file);
   const auto kept_before = [&](const std::string& attribute) {
@@ -301,10 +314,16 @@ void KnownNames::erase_later(std::vector<Candidate>& candidates, uint64_t time) 
 
 finding::List<finding::DeviceExpression> KnownNames::devices_at(const std::vector<stacks::PythonFrame>& made,
                                                                 size_t frame, uint64_t time) const {
-  const std::optional<LiveLine> line = live_line(made, frames_);
+  std::optional<LiveLine> line = live_line(made, frames_);
   if (!line) return {};
   size_t at = made.size() - (frames_.size() - line->frame);
-  if (at < frame) return {};  // it had called what runs now: names of then
+  if (at < frame) {  // it has called what runs now: names of then, where it is still in that line
+    line->frame += frame - at;
+    line->line = made[frame].line;
+    const Frame& here = frames_[line->frame];
+    if (here.source_line != line->line && here.region.line != line->line) return {};
+    at = frame;
+  }
   const FunctionText* function = function_of(made[at].file, made[at].function, line->line);
   if (!function) return {};
   std::vector<Known> names = of_live(*function, *line);
@@ -393,7 +412,9 @@ std::optional<int> KnownNames::line_that_binds(size_t frame, const std::string& 
   if (container.size() == name.size()) return std::nullopt;
   std::vector<int> stored;
   for (const auto& [target, lines] : function->bound)
-    if (target.starts_with(container + "[")) stored.insert(stored.end(), lines.begin(), lines.end());
+    if (target.starts_with(container + "[") &&
+        !is_other_key(target.substr(container.size()), name.substr(container.size())))
+      stored.insert(stored.end(), lines.begin(), lines.end());
   if (stored.empty()) return function->settled_above(function->bindings(container), now);
   // It is there, so the only line that stores one has run.
   return stored.size() == 1 && stored[0] < now ? std::optional(stored[0]) : std::nullopt;

@@ -135,4 +135,11 @@ bool for_each_state_tensor(const python::Api& api, const Torch& torch, PyObject*
   return true;
 }
 
+bool is_of_class(const python::Api& api, PyObject* object, const std::string& type) {
+  const python::Ref own = python::type_of(api, object), classes = python::bases_of(api, own.get());
+  for (ssize_t i = 0, n = classes ? api.PyTuple_Size(classes.get()) : 0; i < n; ++i)
+    if (python::type_name(api, api.PyTuple_GetItem(classes.get(), i)) == type) return true;
+  return class_of(api, object) == type;
+}
+
 }  // namespace devtrace::evidence

@@ -29,6 +29,9 @@ inline std::string class_of(const python::Api& api, PyObject* object) {
   return python::type_name(api, python::type_of(api, object).get());
 }
 
+// Is it of the class of that name, or of one derived from it?
+bool is_of_class(const python::Api& api, PyObject* object, const std::string& type);
+
 // What is asked of very many tensors at once.
 struct TensorPlacement {
   std::string device;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "common/format.h"
 #include "common/python_scan.h"
 #include "common/text.h"
 #include "tracker/evidence/lineage/function_text.h"
@@ -25,6 +26,7 @@ constexpr size_t kMostSources = 12;  // of all operands together
 constexpr size_t kMostSourcesEach = 4;
 constexpr size_t kDeepestSource = 3;
 constexpr size_t kMostBindings = 6;   // lines of a function that has returned
+constexpr size_t kMostCalled = 6;     // methods that these call, and those of them
 constexpr size_t kMostProducers = 3;  // that are asked for one operand
 
 std::optional<Block> block_of(uintptr_t storage) {
@@ -190,38 +192,79 @@ void Sources::add_by_line(size_t index) {
   const std::vector<stacks::PythonFrame> made = stacks::resolve(block->allocated.stack);
   const std::optional<LiveLine> line = live_line(made, frames_);
   if (note_device_source(made, block->allocated.time, line, index) || block->moved_from.known()) return;
+  const size_t before = operands_.size();
   if (line) {
-    const size_t before = operands_.size();
     const std::string text = source_.lines(frames_[line->frame].file, line->line);
     sources_in(read_expression(api_, text, false, ""), line->frame, index, block->allocated.time);
-    if (operands_.size() > before) return;
   }
-  add_by_ended_method(made, index, block->allocated.time);
+  const auto own = innermost_project(made, source_);
+  if (!own || operands_.size() > before) return;
+  add_by_ended_method(made[*own], index, block->allocated.time);
+  if (operands_.size() == before) note_device_of_methods(made[*own], index);
+}
+
+// That line and, from the inmost out, those that gave the variables their values which it reads.
+std::vector<int> Sources::lines_behind(const FunctionText* function, const std::string& file, int line) const {
+  std::vector<int> lines = {line};
+  for (size_t i = 0; function && i < std::min(lines.size(), kMostBindings); ++i)
+    for (const Path& path : read_expression(api_, source_.lines(file, lines[i]), false, "").used) {
+      if (path.variable == "self" || (!path.steps.empty() && asks_only(path.steps.back()))) continue;
+      const auto given = function->settled_above(function->bindings(path.variable), lines[i]);
+      if (given && std::find(lines.begin(), lines.end(), *given) == lines.end()) lines.push_back(*given);
+    }
+  return lines;
 }
 
 // `self.decay = self.rates.cumprod(0)` in a method that has returned: its object still has the one it was computed
 // from. Variables that the method had are gone; the lines that gave them their values are read instead.
-void Sources::add_by_ended_method(const std::vector<stacks::PythonFrame>& made, size_t index, uint64_t time) {
-  const auto own = innermost_project(made, source_);
-  const auto place = own ? place_of(made[*own], std::nullopt, Path{"self", {}}) : std::nullopt;
+void Sources::add_by_ended_method(const stacks::PythonFrame& made, size_t index, uint64_t time) {
+  const auto place = place_of(made, std::nullopt, Path{"self", {}});
   if (!place) return;
   FunctionTexts texts(api_);
-  const std::string& file = made[*own].file;
-  const FunctionText* function = texts.at(file, source_.file(file), made[*own].function, made[*own].line);
+  const FunctionText* function = texts.at(made.file, source_.file(made.file), made.function, made.line);
   Expression read;
-  std::vector<int> lines = {made[*own].line};
-  for (size_t i = 0; i < std::min(lines.size(), kMostBindings); ++i)
-    for (Path path : read_expression(api_, source_.lines(file, lines[i]), false, "").used) {
-      if (path.variable == "self" && !path.steps.empty()) {
-        path.variable = place->path.variable;
-        path.steps.insert(path.steps.begin(), place->path.steps.begin(), place->path.steps.end());
-        read.used.push_back(std::move(path));
-      } else if (function && (path.steps.empty() || !asks_only(path.steps.back()))) {
-        const auto given = function->settled_above(function->bindings(path.variable), lines[i]);
-        if (given && std::find(lines.begin(), lines.end(), *given) == lines.end()) lines.push_back(*given);
-      }
+  for (const int line : lines_behind(function, made.file, made.line))
+    for (Path path : read_expression(api_, source_.lines(made.file, line), false, "").used) {
+      if (path.variable != "self" || path.steps.empty()) continue;
+      path.variable = place->path.variable;
+      path.steps.insert(path.steps.begin(), place->path.steps.begin(), place->path.steps.end());
+      read.used.push_back(std::move(path));
     }
   sources_in(read, place->frame, index, time);
+}
+
+// `kernel = self.gaussian(n)`, where that method, or one that it calls so, says `device=self.device`.
+void Sources::note_device_of_methods(const stacks::PythonFrame& made, size_t index) {
+  constexpr std::string_view kSelf = "self.";
+  const std::string& device = operands_[index].device;
+  const Lines& all = source_.file(made.file);
+  FunctionTexts texts(api_);
+  std::string read;
+  for (const int line : lines_behind(texts.at(made.file, all, made.function, made.line), made.file, made.line))
+    read += source_.lines(made.file, line) + '\n';
+  std::vector<std::string> called;
+  for (size_t at = 0; (at = read.find(kSelf, at)) != read.npos && called.size() < kMostCalled;) {
+    at += kSelf.size();
+    size_t end = at;
+    while (end < read.size() && word_char(read[end])) ++end;
+    const std::string name = read.substr(at, end - at);
+    const std::string head = fmt::format("def {}(", name);
+    const auto line =
+        std::find_if(all.begin(), all.end(), [&](const auto& each) { return trimmed(each).starts_with(head); });
+    if (line == all.end() || std::find(called.begin(), called.end(), name) != called.end()) continue;
+    called.push_back(name);
+    if (const FunctionText* method = texts.at(made.file, all, name, static_cast<int>(line - all.begin()) + 1))
+      read += method->text;
+  }
+  for (const char* const name : {"device", "_device"}) {
+    const Path kept{"self", {{Step::attribute, name, 0}}};
+    const bool said = read.find(fmt::format("device={}", to_string(kept))) != read.npos;
+    const auto place = said ? place_of(made, std::nullopt, kept) : std::nullopt;
+    const Scope::Found value = place ? scope_.follow(place->path, place->frame) : Scope::Found();
+    const auto says = value.value ? said_by(value.value.get()) : std::nullopt;
+    if (says && (*says == device || (*says == "cuda" && device.starts_with(*says))) && note_device(kept, *place, index))
+      return;
+  }
 }
 
 void Sources::sources_in(const Expression& read, size_t frame, size_t index, uint64_t time) {
@@ -364,7 +407,7 @@ std::optional<Sources::Place> Sources::place_of(const stacks::PythonFrame& code,
   const std::string owner = code.function.substr(0, dot), type = owner.substr(owner.rfind('.') + 1);
   for (size_t frame = 0; frame < frames_.size(); ++frame) {
     const Scope::Found self = scope_.follow(Path{"self", {}}, frame);
-    if (self.value && class_of(api_, self.value.get()) == type) return Place{frame, path, false};
+    if (self.value && is_of_class(api_, self.value.get(), type)) return Place{frame, path, false};
   }
   std::optional<Place> place = only_object(type);
   if (place) place->path.steps.insert(place->path.steps.end(), path.steps.begin(), path.steps.end());
@@ -382,7 +425,7 @@ std::optional<Sources::Place> Sources::only_object(const std::string& type) cons
   std::unordered_set<PyObject*> seen;
   const auto look = [&](const auto& self, size_t frame, const Path& path, PyObject* value, int depth) -> void {
     if (several || seen.size() > kMostObjects || torch_.is_tensor(value) || !seen.insert(value).second) return;
-    if (is_of_class(value, type)) {
+    if (is_of_class(api_, value, type)) {
       several = object && object != value;
       if (!object) found = Place{frame, path, true};
       object = value;
@@ -402,14 +445,6 @@ std::optional<Sources::Place> Sources::only_object(const std::string& type) cons
         look(look, frame, Path{name, {}}, value, kDeepest);
       });
   return several ? std::nullopt : found;
-}
-
-bool Sources::is_of_class(PyObject* object, const std::string& type) const {
-  if (class_of(api_, object) == type) return true;
-  const Ref own = python::type_of(api_, object), classes = python::bases_of(api_, own.get());
-  for (ssize_t i = 0, n = classes ? api_.PyTuple_Size(classes.get()) : 0; i < n; ++i)
-    if (python::type_name(api_, api_.PyTuple_GetItem(classes.get(), i)) == type) return true;
-  return false;
 }
 
 // `attribute`: of the object that has the device, or the dict that does. `name`: as the code calls the device.

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "tracker/evidence/lineage/function_text.h"
 #include "tracker/evidence/operands.h"
 #include "tracker/evidence/source/scope.h"
 
@@ -45,7 +46,9 @@ class Sources {
   bool is_operand(PyObject* tensor) const;
   void add_of(size_t index);
   void add_by_line(size_t index);
-  void add_by_ended_method(const std::vector<stacks::PythonFrame>& made, size_t index, uint64_t time);
+  std::vector<int> lines_behind(const FunctionText* function, const std::string& file, int line) const;
+  void add_by_ended_method(const stacks::PythonFrame& made, size_t index, uint64_t time);
+  void note_device_of_methods(const stacks::PythonFrame& made, size_t index);
   void add_base(size_t index);
   void sources_in(const Expression& read, size_t frame, size_t index, uint64_t time);
   bool is_itself(PyObject* value, const Operand& operand) const;
@@ -64,7 +67,6 @@ class Sources {
   std::optional<Place> place_of(const stacks::PythonFrame& code, const std::optional<LiveLine>& line,
                                 const Path& path) const;
   std::optional<Place> only_object(const std::string& type) const;
-  bool is_of_class(PyObject* object, const std::string& type) const;
   bool note_device(const Path& path, const Place& place, size_t index);
   bool note_holder_of_device(const Path& attribute, const Place& place, std::string name, size_t index);
   std::string chosen_by_itself(const finding::Frame& bound) const;
