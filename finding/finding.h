@@ -181,7 +181,8 @@ struct DeviceExpression {
 
 // A line that an operand has passed on its way to where it was refused, and where it could have got another device.
 struct Step {
-  std::string what;  // defaulted, given, appended, made, constructed, moved, discarded, returned, assigned, left
+  // defaulted, given, appended, made, constructed, moved, discarded, returned, assigned, left, chosen
+  std::string what;
   Frame line;
   // defaulted and given: what it calls, a parameter of that, and the default or what it gives; constructed: the class;
   // left: what stands beside the container and was brought elsewhere

@@ -59,6 +59,32 @@ std::optional<Fix> give_loader_a_generator(const Operand* generator, std::string
   return std::nullopt;
 }
 
+// A sampler's, which the program has made for it.
+std::optional<Fix> make_generator_there(const Operand* generator, std::string_view wanted) {
+  if (!generator) return std::nullopt;
+  for (const finding::Step& step : generator->lineage) {
+    if (step.what != "made") continue;
+    auto code = give_argument(step.line.source, "torch.Generator", "device", fmt::format("\"{}\"", wanted));
+    return repair_of(step.line, code.value_or(std::string()));
+  }
+  return std::nullopt;
+}
+
+// A default device sends there what a library draws with its own generator of the CPU. That the device is current is
+// enough for what the program puts on "cuda".
+std::optional<Fix> choose_no_default(const Operand* generator) {
+  if (!generator) return std::nullopt;
+  for (const finding::Step& step : generator->lineage) {
+    if (step.what != "chosen") continue;
+    // That wants a number, or a device that has one.
+    const std::string_view source = step.line.source;
+    const bool numbered = source.find("cuda\"") == source.npos && source.find("cuda'") == source.npos;
+    auto code = numbered ? call_instead(source, "torch.set_default_device", "torch.cuda.set_device", "") : std::nullopt;
+    return repair_of(step.line, code.value_or(std::string()));
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<Cause> generator(const Evidence& evidence) {
@@ -89,6 +115,9 @@ std::optional<Cause> generator(const Evidence& evidence) {
   cause.fix = draw_where_it_lives(evidence, named);
   if (!cause.fix) cause.fix = give_generator(evidence, named, wanted, drawn_on);
   if (!cause.fix) cause.fix = give_loader_a_generator(named, wanted, drawn_on);
+  if (!cause.fix) cause.fix = make_generator_there(named, wanted);
+  if (!cause.fix && (cause.fix = choose_no_default(named)))
+    cause.because += " The program has chosen that device for all tensors that are told none.";
   if (cause.fix) return cause;
   const bool specific = wanted == "cuda" && evidence.current_device.starts_with("cuda:");
   // Where the generator was made is not in the evidence.

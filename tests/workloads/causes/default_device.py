@@ -419,3 +419,32 @@ class Layer(nn.Module):
         return self.rope(self.into(x))
 
 Layer("cuda:1")(torch.ones(3, 2, device="cuda:1"))
+
+# === a sampler's generator of the CPU, and a default device
+# category: generator
+# confidence: high
+# repairs: cause
+# fix: rng = torch.Generator(device="cuda")
+def orders(count):
+    rng = torch.Generator()
+    return torch.utils.data.SubsetRandomSampler(range(count), generator=rng)
+
+torch.set_default_device("cuda:0")
+try:
+    list(orders(3))
+finally:
+    torch.set_default_device(None)
+
+# === a sampler that makes its generator itself, and a default device
+# category: generator
+# confidence: high
+# repairs: cause
+# says: has chosen that device for all tensors
+# fix: torch.cuda.set_device(card)
+def chosen(card):
+    torch.set_default_device(card)
+    try:
+        list(torch.utils.data.DistributedSampler(range(4), num_replicas=2, rank=0))
+    finally:
+        torch.set_default_device(None)
+chosen("cuda:0")

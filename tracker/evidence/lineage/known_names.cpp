@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <set>
 #include <utility>
 
 #include "common/format.h"
@@ -23,6 +24,7 @@ using python::Ref;
 // is kept, that of a part, that of a whole module.
 enum Rank { kOperand, kTensor, kDevice, kPart, kModule, kSpread };
 constexpr int kMostSubmodules = 2000;  // modules that are looked at for one of a class
+constexpr size_t kMostFiles = 200;     // of the program, that are looked through for a line
 constexpr int kOfOtherVariables = 1;   // a parameter is there whatever the function does
 
 bool speaks_of_a_device(const std::string& name) {
@@ -418,6 +420,45 @@ std::optional<int> KnownNames::line_that_binds(size_t frame, const std::string& 
   if (stored.empty()) return function->settled_above(function->bindings(container), now);
   // It is there, so the only line that stores one has run.
   return stored.size() == 1 && stored[0] < now ? std::optional(stored[0]) : std::nullopt;
+}
+
+std::optional<stacks::PythonFrame> KnownNames::only_line_with(std::string_view text) const {
+  std::set<std::string> files;
+  for (const Frame& each : frames_)
+    if (each.project) files.insert(each.file);
+  for (python::DictEntries each(api_, api_.PyImport_GetModuleDict()); each.next();) {
+    const Ref names = python::instance_dict(api_, each.value());
+    const std::string file = names ? python::text(api_, python::entry(api_, names.get(), "__file__").get()) : "";
+    if (file.ends_with(".py") && is_project_file(file, source_.standard_library)) files.insert(file);
+  }
+  if (files.size() > kMostFiles) return std::nullopt;
+  std::optional<stacks::PythonFrame> only;
+  for (const std::string& file : files) {
+    const Lines& lines = source_.file(file);
+    for (size_t i = 0; i < lines.size(); ++i) {
+      const size_t at = lines[i].find(text);
+      if (at == std::string::npos || !Scan(lines[i]).code[at]) continue;
+      if (std::string_view(lines[i]).substr(at + text.size()).starts_with("None")) continue;
+      if (only) return std::nullopt;
+      only = {file, "", static_cast<int>(i) + 1};
+    }
+  }
+  return only;
+}
+
+std::optional<stacks::PythonFrame> KnownNames::line_that_made_generator(const std::string& type) const {
+  constexpr std::string_view kGiven = "generator=";
+  const auto constructed = only_line_with(type + "(");
+  if (!constructed) return std::nullopt;
+  const Lines& lines = source_.file(constructed->file);
+  const std::string& text = lines[constructed->line - 1];
+  size_t begin = text.find(kGiven), end = begin + kGiven.size();
+  if (begin == text.npos) return std::nullopt;
+  while (end < text.size() && word_char(text[end])) ++end;
+  const std::string made = text.substr(begin + kGiven.size(), end - begin - kGiven.size()) + " = torch.Generator(";
+  for (int line = constructed->line - 1; line > 0; --line)
+    if (trimmed(lines[line - 1]).starts_with(made)) return stacks::PythonFrame{constructed->file, "", line};
+  return std::nullopt;
 }
 
 std::optional<bool> KnownNames::taken(std::optional<size_t> frame, std::string_view branch) const {

@@ -51,6 +51,11 @@ class KnownNames {
   // The line that gave its name, a variable or an attribute of `self`, to the only object of that class that a running
   // function has so. Of an attribute the only line of the file that does.
   std::optional<stacks::PythonFrame> line_that_names(size_t frame, const std::string& type) const;
+  // `rng = torch.Generator()` above the only line of the program's that constructs that class with `generator=rng`.
+  std::optional<stacks::PythonFrame> line_that_made_generator(const std::string& type) const;
+  // The only line of the program's own files, as far as they are imported, that has that text as code, and not None
+  // behind it.
+  std::optional<stacks::PythonFrame> only_line_with(std::string_view text) const;
   // The function of that name that has the line; null where its text is not to be had.
   const FunctionText* function_of(const std::string& file, const std::string& name, int line) const;
   // Has a branch that begins so, `if on_gpu:` or `if not self.cuda:`, been taken? `frame`: the running one that has it.

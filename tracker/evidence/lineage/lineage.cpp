@@ -163,6 +163,14 @@ finding::List<finding::Step> lineage(const python::Api& api, const Operand& oper
     for (size_t frame = 0; frame < frames.size() && !line; ++frame)
       if (frames[frame].project) line = names.line_that_names(frame, loader);
     if (line) step("constructed", *line, {}).call = loader;
+    // Of a sampler's: the program has made it, or has chosen a default device that the library's own knows nothing of.
+    if (!line && !frames.empty() && !frames[0].project) {
+      const std::string sampler = frames[0].function.substr(0, frames[0].function.find('.'));
+      const auto made = names.line_that_made_generator(sampler);
+      const auto chosen = made ? std::nullopt : names.only_line_with("torch.set_default_device(");
+      if (made) step("made", *made, {});
+      if (chosen) step("chosen", *chosen, {});
+    }
   }
   Stack first, placed;  // where it was made, and where it was brought to its device
   const auto block = operand.storage ? memory::provenance::block_at(operand.storage) : std::nullopt;
