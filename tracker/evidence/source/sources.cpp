@@ -236,6 +236,7 @@ void Sources::add_by_ended_method(const stacks::PythonFrame& made, size_t index,
 // `kernel = self.gaussian(n)`, where that method, or one that it calls so, says `device=self.device`.
 void Sources::note_device_of_methods(const stacks::PythonFrame& made, size_t index) {
   constexpr std::string_view kSelf = "self.";
+  if (!place_of(made, std::nullopt, Path{"self", {}})) return;  // no line is parsed for nothing
   const std::string& device = operands_[index].device;
   const Lines& all = source_.file(made.file);
   FunctionTexts texts(api_);
