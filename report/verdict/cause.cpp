@@ -118,8 +118,7 @@ static std::string device_of_target(const Evidence& evidence, size_t frame, cons
   for (const Operand& operand : evidence.operands) {
     if (&operand == &target || !target.is_state() || !target.hook.empty() || target.root_devices.size() > 1) continue;
     const auto name = operand.name_in(frame);
-    auto callee = callee_of(evidence.stack[frame].source, name);
-    if (!callee) callee = callee_of(evidence.stack[frame].source, container_of(name));
+    const auto callee = callee_with(evidence.stack[frame].source, name);
     if (!callee) continue;
     const std::string owner = callee->substr(0, callee->rfind('.'));
     for (const std::string& model : {*callee, owner}) {

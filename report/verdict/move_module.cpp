@@ -71,8 +71,7 @@ std::optional<Fix> move_called(const Evidence& evidence, size_t frame, const Ope
   each_named_there(other, other.device, frame, [&](const Operand& given) {
     const std::string_view name = given.name_in(frame);
     if (fix) return;
-    auto callee = callee_of(line.source, name);
-    if (!callee) callee = callee_of(line.source, container_of(name));
+    const auto callee = callee_with(line.source, name);
     if (!callee) return;
     const std::string_view module = is_call ? *callee : std::string_view(*callee).substr(0, callee->rfind('.'));
     if (!is_reference(module) || (!only.empty() && module != only)) return;

@@ -326,6 +326,11 @@ std::optional<std::string> keyword_argument(std::string_view source, std::string
   return std::nullopt;
 }
 
+std::optional<std::string> callee_with(std::string_view source, std::string_view name) {
+  auto callee = callee_of(source, name);
+  return callee ? callee : callee_of(source, container_of(name));
+}
+
 std::optional<std::string> callee_of(std::string_view source, std::string_view name) {
   const auto found = find_reads(source, name);
   if (found.size() != 1) return std::nullopt;

@@ -61,6 +61,8 @@ std::optional<std::string> keyword_argument(std::string_view source, std::string
 // The expression that is called with `name` among its arguments: `model` for `out = model(**encoded)`; only names and
 // attributes.
 std::optional<std::string> callee_of(std::string_view source, std::string_view name);
+// … or, where that is given nothing itself, the container that has it: `model(batch)` for `batch["ids"]`.
+std::optional<std::string> callee_with(std::string_view source, std::string_view name);
 
 // The statement with what is assigned wrapped: `self.x = [a]` → `self.x = nn.ModuleList([a])`.
 std::optional<std::string> wrap_value(std::string_view source, std::string_view function);

@@ -282,7 +282,7 @@ std::optional<Cause> fetched_for_its_layers(const Evidence& evidence, const Oper
 }
 
 // Constructed by a call that left out a parameter for its device, and has words for the one where the other operand is.
-bool left_to_a_default(const Operand& state, const Operand& other) {
+bool placed_by_a_default(const Operand& state, const Operand& other) {
   return std::any_of(state.lineage.begin(), state.lineage.end(), [&](const finding::Step& step) {
     return step.what == "defaulted" && !expression_of(step, other.device).empty();
   });
@@ -291,7 +291,7 @@ bool left_to_a_default(const Operand& state, const Operand& other) {
 std::optional<Cause> passed_between_parts(const Evidence& evidence) {
   const auto pair = evidence.pair([&](const Operand& it) { return !it.is_state() && evidence.made_inside_model(it); },
                                   [](const Operand& other) { return other.is_of_state(); });
-  if (!pair || (!pair.other->on_cpu() && left_to_a_default(*pair.other, *pair.it))) return std::nullopt;
+  if (!pair || (!pair.other->on_cpu() && placed_by_a_default(*pair.other, *pair.it))) return std::nullopt;
   // A model that lies on one device as a whole, and no hook that sends anything elsewhere, is not spread: it was given
   // something from elsewhere.
   const auto is_spread = spread(evidence, *pair.other);
@@ -599,8 +599,7 @@ std::optional<Cause> left_on_cpu(const Evidence& evidence) {
               std::nullopt};
   const Frame& here = evidence.stack[*caller];
   const std::string_view name = pair.it->name_in(*caller);
-  auto callee = callee_of(here.source, name);
-  if (!callee) callee = callee_of(here.source, name.substr(0, name.find('[')));
+  const auto callee = callee_with(here.source, name);
   cause.fix = fix_at_origin(evidence);
   // Methods of the model itself call its parts. It is moved where these are called.
   size_t outside = *caller;

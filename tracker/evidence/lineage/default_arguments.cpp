@@ -93,8 +93,11 @@ std::optional<DeviceArgument> device_argument(const python::Api& api, const std:
     if (!is_project_file(made[frame + 1].file, source.standard_library)) return std::nullopt;
     const FunctionText* function = names.function_of(made[frame].file, made[frame].function, made[frame].line);
     if (!function || function->module) return std::nullopt;
-    const std::string line = source.lines(made[frame].file, made[frame].line);
-    if (parameter.empty() && !says_device_of_self(api, line)) parameter = device_parameter(*function, made[frame].line);
+    if (parameter.empty()) {
+      parameter = device_parameter(*function, made[frame].line);
+      if (!parameter.empty() && says_device_of_self(api, source.lines(made[frame].file, made[frame].line)))
+        return std::nullopt;
+    }
     if (parameter.empty() || !is_used(*function, parameter)) return std::nullopt;
     const auto& all = function->parameters;
     if (std::find(all.begin(), all.end(), parameter) == all.end()) return std::nullopt;

@@ -198,51 +198,56 @@ void Sources::add_by_line(size_t index) {
     sources_in(read_expression(api_, text, false, ""), line->frame, index, block->allocated.time);
   }
   const auto own = innermost_project(made, source_);
-  if (!own || operands_.size() > before) return;
-  add_by_ended_method(made[*own], index, block->allocated.time);
-  if (operands_.size() == before) note_device_of_methods(made[*own], index);
+  if (own && operands_.size() == before) add_by_method(made[*own], index, block->allocated.time);
 }
 
 // That line and, from the inmost out, those that gave the variables their values which it reads.
-std::vector<int> Sources::lines_behind(const FunctionText* function, const std::string& file, int line) const {
-  std::vector<int> lines = {line};
-  for (size_t i = 0; function && i < std::min(lines.size(), kMostBindings); ++i)
-    for (const Path& path : read_expression(api_, source_.lines(file, lines[i]), false, "").used) {
+std::vector<Sources::ReadLine> Sources::lines_behind(const stacks::PythonFrame& made) const {
+  FunctionTexts texts(api_);
+  const FunctionText* function = texts.at(made.file, source_.file(made.file), made.function, made.line);
+  std::vector<int> numbers = {made.line};
+  std::vector<ReadLine> lines;
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const std::string text = source_.lines(made.file, numbers[i]);
+    lines.push_back({text, read_expression(api_, text, false, "").used});
+    for (const Path& path : lines.back().used) {
+      if (!function || i >= kMostBindings) break;
       if (path.variable == "self" || (!path.steps.empty() && asks_only(path.steps.back()))) continue;
-      const auto given = function->settled_above(function->bindings(path.variable), lines[i]);
-      if (given && std::find(lines.begin(), lines.end(), *given) == lines.end()) lines.push_back(*given);
+      const auto given = function->settled_above(function->bindings(path.variable), numbers[i]);
+      if (given && std::find(numbers.begin(), numbers.end(), *given) == numbers.end()) numbers.push_back(*given);
     }
+  }
   return lines;
 }
 
 // `self.decay = self.rates.cumprod(0)` in a method that has returned: its object still has the one it was computed
 // from. Variables that the method had are gone; the lines that gave them their values are read instead.
-void Sources::add_by_ended_method(const stacks::PythonFrame& made, size_t index, uint64_t time) {
+void Sources::add_by_method(const stacks::PythonFrame& made, size_t index, uint64_t time) {
   const auto place = place_of(made, std::nullopt, Path{"self", {}});
   if (!place) return;
-  FunctionTexts texts(api_);
-  const FunctionText* function = texts.at(made.file, source_.file(made.file), made.function, made.line);
+  const std::vector<ReadLine> lines = lines_behind(made);
   Expression read;
-  for (const int line : lines_behind(function, made.file, made.line))
-    for (Path path : read_expression(api_, source_.lines(made.file, line), false, "").used) {
+  for (const ReadLine& line : lines)
+    for (Path path : line.used) {
       if (path.variable != "self" || path.steps.empty()) continue;
       path.variable = place->path.variable;
       path.steps.insert(path.steps.begin(), place->path.steps.begin(), place->path.steps.end());
       read.used.push_back(std::move(path));
     }
+  const size_t before = operands_.size();
   sources_in(read, place->frame, index, time);
+  if (operands_.size() == before) note_device_of_methods(made, lines, index);
 }
 
 // `kernel = self.gaussian(n)`, where that method, or one that it calls so, says `device=self.device`.
-void Sources::note_device_of_methods(const stacks::PythonFrame& made, size_t index) {
+void Sources::note_device_of_methods(const stacks::PythonFrame& made, const std::vector<ReadLine>& lines,
+                                     size_t index) {
   constexpr std::string_view kSelf = "self.";
-  if (!place_of(made, std::nullopt, Path{"self", {}})) return;  // no line is parsed for nothing
   const std::string& device = operands_[index].device;
   const Lines& all = source_.file(made.file);
   FunctionTexts texts(api_);
   std::string read;
-  for (const int line : lines_behind(texts.at(made.file, all, made.function, made.line), made.file, made.line))
-    read += source_.lines(made.file, line) + '\n';
+  for (const ReadLine& line : lines) read += line.text + '\n';
   std::vector<std::string> called;
   for (size_t at = 0; (at = read.find(kSelf, at)) != read.npos && called.size() < kMostCalled;) {
     at += kSelf.size();
