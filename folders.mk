@@ -35,8 +35,9 @@ $(call folder,report/traffic,common report/record report/phrasing)
 $(call folder,report/text,common report/record report/phrasing report/log report/traffic)
 # On which devices modules lie.
 $(call folder,report/placement,common report/record report/text report/traffic)
-# Why a finding happened, and the line that repairs it: one file a rule, those of kernels and copies in rules/cuda.
-$(call folder,report/verdict,common finding report/phrasing,rules rules/cuda)
+# Why a finding happened (rules: a file each, those of modules in rules/modules, of kernels, copies and ranks in rules/cuda), and the line that
+# repairs it (edits). Below it how lines of Python (source) and of C++ (cpp) are read.
+$(call folder,report/verdict,common finding report/phrasing,source cpp edits rules rules/modules rules/cuda)
 # Logs as rows of tables, for Arrow: what a finding, a call site, a process and a device's peak come to.
 $(call folder,report/tables,common finding report/record report/phrasing report/log report/verdict)
 # The HTML report, appended record by record.

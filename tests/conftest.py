@@ -153,7 +153,7 @@ for path in sys.argv[1:]:
     print("==", path, flush=True)
     try:
         runpy.run_path(path, run_name="__main__")
-    except (RuntimeError, TypeError, ValueError):
+    except Exception:
         traceback.print_exc(file=sys.stdout)
 """
 

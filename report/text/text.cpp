@@ -302,6 +302,7 @@ class Report : Lines {
       const std::string_view words = what == "defaulted"     ? "its device left out in"
                                      : what == "given"       ? "its device given in"
                                      : what == "appended"    ? "its parts put into a list in"
+                                     : what == "brought"     ? "from what was brought there in"
                                      : what == "constructed" ? "by a module constructed in"
                                      : what == "discarded"   ? "not moved, as the result is dropped, in"
                                      : what == "returned"    ? "returned to"

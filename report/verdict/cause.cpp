@@ -7,8 +7,8 @@
 #include "common/python_scan.h"
 #include "common/text.h"
 #include "report/phrasing/signature.h"
-#include "report/verdict/device_edits.h"
-#include "report/verdict/source_line.h"
+#include "report/verdict/edits/device_edits.h"
+#include "report/verdict/source/source_line.h"
 
 namespace devtrace::report::verdict {
 namespace {
@@ -37,14 +37,6 @@ std::optional<std::string> device_of_move(const Frame& here, const Operand& targ
   const Frame* moved = target.moved.line();
   if (!moved || !moved->same_function(here) || moved->line >= here.line) return std::nullopt;
   return moved_to(moved->source);
-}
-
-// PyTorch, and what nobody patches on his own machine.
-bool left_alone(const Frame& frame) {
-  for (const std::string_view part : {"/torch/", "/accelerate/", "/transformers/"}) {
-    if (frame.file.find(part) != frame.file.npos) return true;
-  }
-  return false;
 }
 
 }  // namespace
@@ -110,8 +102,19 @@ static std::string_view passed_beside(const Evidence& evidence, size_t frame, co
   return {};
 }
 
-// In words that mean the target itself, or where its model is.
-static std::string device_of_target(const Evidence& evidence, size_t frame, const Operand& target) {
+// `total = 0` above the line, where a variable that is summed up begins: in the first round it has no device.
+static bool begins_as_number(const Frame& frame, std::string_view variable) {
+  const std::string_view text = frame.around.text;
+  const std::string begin = fmt::format("{} = ", variable);
+  for (size_t at = 0; (at = text.find(begin, at)) != text.npos; at += begin.size()) {
+    const std::string_view value = text.substr(at + begin.size(), text.find('\n', at) - at - begin.size());
+    const bool whole = at == 0 || text[at - 1] == ' ' || text[at - 1] == '\n';
+    if (whole && !value.empty() && value.find_first_not_of("0123456789.") == value.npos) return true;
+  }
+  return false;
+}
+
+std::string device_of_target(const Evidence& evidence, size_t frame, const Operand& target) {
   const std::string_view own_name = target.name_in(frame);
   // A call of a model, model(…) or model.generate(…): the model, as the line calls it. One that hooks spread over
   // devices has no device of its own.
@@ -128,7 +131,11 @@ static std::string device_of_target(const Evidence& evidence, size_t frame, cons
       if (called) return fmt::format("next({}.{}()).device", model, target.role == "buffer" ? "buffers" : "parameters");
     }
   }
-  if (is_identifier(own_name)) return fmt::format("{}.device", own_name);
+  if (is_identifier(own_name)) {
+    const std::string_view words =
+        begins_as_number(evidence.stack[frame], own_name) ? expression_of(evidence, frame, target.device) : "";
+    return words.empty() ? fmt::format("{}.device", own_name) : std::string(words);
+  }
   if (const auto name = device_of_move(evidence.stack[frame], target)) return *name;
   // Of a list that another element is to be moved of, the number may be none's in another round.
   if (const auto other = source_of_element(evidence, frame, target)) return fmt::format("{}.device", *other);
@@ -231,163 +238,6 @@ bool there_before(const Operand& operand, const Frame& here, const Frame& line) 
     if (frame.same_function(here)) return frame.line < line.line;
   }
   return true;
-}
-
-std::optional<Fix> say_device_where_placed(const Evidence& evidence, const Operand& operand, const Operand& target) {
-  const Event* placed = operand.placed();
-  const Frame* line = placed ? placed->line() : nullptr;
-  if (!line || !line->project || target.on_cpu() || !says_current_device(line->source)) return std::nullopt;
-  std::string device = in_quotes(target.device);
-  for (size_t frame = 0; frame < evidence.stack.size(); ++frame) {
-    const Frame& here = evidence.stack[frame];
-    if (!here.same_function(*line) || here.line <= line->line) continue;
-    // A temporary's device is said by what it was computed from, of which nobody knows since when it is there.
-    const bool named = !target.name_in(frame).empty() && there_before(target, here, *line);
-    if (named) device = device_expression(evidence, frame, target);
-    break;
-  }
-  auto code = redirect_move(line->source, device);
-  if (!code) code = give_device(line->source, device);
-  if (!code) return std::nullopt;
-  return repair_of(*line, std::move(*code));
-}
-
-std::optional<Fix> register_buffer(const Frame& made, const Operand& it) {
-  const std::string line = dedented(made.source);
-  constexpr std::string_view kSelf = "self.";
-  const size_t equals = line.find(" = ");
-  if (!line.starts_with(kSelf) || equals == line.npos || line.find('#') != line.npos) return std::nullopt;
-  const std::string name = line.substr(kSelf.size(), equals - kSelf.size());
-  const std::string value = line.substr(equals + 3);
-  if (!is_identifier(name) || value.empty() || value.back() == '\\') return std::nullopt;
-  // The line may construct the object that has the tensor.
-  const auto is_it = [&](std::string_view known) { return known.ends_with("." + name); };
-  if (!is_it(it.name) &&
-      std::none_of(it.names.begin(), it.names.end(), [&](const auto& each) { return is_it(each.name); }) &&
-      std::none_of(it.held_by.begin(), it.held_by.end(), [&](const auto& each) { return is_it(each.name); }))
-    return std::nullopt;
-  return repair_of(made, fmt::format("self.register_buffer(\"{}\", {}, persistent=False)", name, value));
-}
-
-// By the name that the file has for torch.nn, as far as its lines that were seen show it: the same line first.
-static std::string_view name_of_nn(const Frame& line, const Operand& it) {
-  const auto shows = [](std::string_view text, std::string_view name) {
-    for (size_t at = 0; (at = text.find(name, at)) != text.npos; ++at)
-      if (at == 0 || std::string_view(" [({=\n").find(text[at - 1]) != std::string_view::npos) return true;
-    return false;
-  };
-  std::vector<std::string_view> texts{line.source};
-  for (const Event* event : {&it.created, &it.moved})
-    for (const Frame& frame : event->stack)
-      if (frame.file == line.file) texts.insert(texts.end(), {frame.source, frame.around.text});
-  for (const std::string_view text : texts)
-    for (const std::string_view name : {"torch.nn.", "nn."})
-      if (shows(text, name)) return name;
-  return "torch.nn.";
-}
-
-// Is the name's last key a method of a module's? nn.ModuleDict refuses it.
-static bool names_a_method(std::string_view name) {
-  constexpr std::string_view kMethods[] = {"train", "eval", "type",   "to",    "cpu",     "cuda",  "half",
-                                           "float", "keys", "values", "items", "forward", "apply", "double"};
-  return std::any_of(std::begin(kMethods), std::end(kMethods), [&](std::string_view method) {
-    return name.ends_with(fmt::format("[\"{}\"]", method)) || name.ends_with(fmt::format("['{}']", method));
-  });
-}
-
-std::optional<Fix> register_modules(const Chain& chain, size_t index, const Operand& it) {
-  const auto& holders = chain.holders;
-  if (index + 2 >= holders.size() || !holders[index + 2].is_module()) return std::nullopt;
-  const std::string_view kind = holders[index + 1].kind;
-  const Frame& bound = holders[index].bound;
-  if ((kind != "list" && kind != "dict") || bound.line <= 0) return std::nullopt;
-  if (kind == "dict" && names_a_method(holders[index + 2].name)) return std::nullopt;
-  auto code =
-      wrap_value(bound.source, fmt::format("{}Module{}", name_of_nn(bound, it), kind == "list" ? "List" : "Dict"));
-  if (!code) return std::nullopt;
-  return repair_of(bound, std::move(*code));
-}
-
-// The operand came out of a call that stands among the arguments of the failing one: `idx=text_to_token_ids(…)`. The
-// stack of its creation says which, and where. That the called function has a name for it says that the result is the
-// tensor and not a list of them.
-static std::optional<Fix> move_made_argument(const Evidence& evidence, size_t frame, const Operand& operand,
-                                             const std::string& device) {
-  const Frame& here = evidence.stack[frame];
-  const Stack& made = operand.created.stack;
-  const size_t outside = evidence.stack.size() - frame;
-  if (operand.moved.known() || frame == 0 || made.size() < outside) return std::nullopt;
-  const Frame& line = made[made.size() - outside];
-  const std::string_view argument = operand.name_in(frame - 1);
-  if (!line.same_function(here) ||
-      !(is_identifier(argument) || container_of(argument) == "args" || container_of(argument) == "kwargs"))
-    return std::nullopt;
-  const int64_t last = here.line + std::count(here.source.begin(), here.source.end(), '\n');
-  if (line.line < here.line || line.line > last) return std::nullopt;
-  std::optional<std::string> code;
-  if (made.size() == outside) {
-    if (makes_argument(line.source)) code = give_device(line.source, device);
-  } else {
-    const std::string_view called = made[made.size() - outside - 1].function;
-    code = move_result(line.source, called.substr(called.rfind('.') + 1), device);
-  }
-  if (!code) return std::nullopt;
-  return line_fix(line, std::move(*code));
-}
-
-// In the line of a library that failed: for want of a line of the user's where both sides have a name.
-static std::optional<Fix> move_in_library(const Evidence& evidence, const Operand& operand, const Operand& target) {
-  if (evidence.stack.empty() || evidence.stack[0].project || left_alone(evidence.stack[0])) return std::nullopt;
-  const std::string device = device_expression(evidence, 0, target);
-  if (device.starts_with('"')) return std::nullopt;
-  return move_at(evidence, 0, operand, device);
-}
-
-// How many tensors that the frame's line reads lie there.
-static int count_on(const Evidence& evidence, size_t frame, std::string_view device) {
-  std::vector<std::string_view> names;
-  const auto add = [&](std::string_view name, std::string_view lies_on) {
-    if (lies_on == device && reads(evidence.stack[frame].source, name) > 0 &&
-        std::find(names.begin(), names.end(), name) == names.end())
-      names.push_back(name);
-  };
-  for (const finding::Mention& each : evidence.refusal.mentions)
-    if (each.frame == frame) add(each.name, each.device);
-  for (const Operand& each : evidence.operands) add(each.name_in(frame), each.device);
-  return static_cast<int>(names.size());
-}
-
-// The target brought to the operand, where the line has most of its tensors there: of what it computes with them, no
-// more would be moved back.
-static std::optional<Fix> move_the_fewest(const Evidence& evidence, size_t frame, const Operand& operand,
-                                          const Operand& target) {
-  constexpr int kMore = 2;
-  const std::string_view name = target.name_in(frame);
-  if (operand.on_cpu() || target.is_state() || !is_identifier(name) ||
-      writes_through(evidence.stack[frame].source, name) ||
-      count_on(evidence, frame, operand.device) < count_on(evidence, frame, target.device) + kMore)
-    return std::nullopt;
-  const std::string device = device_expression(evidence, frame, operand);
-  return device.starts_with('"') ? std::nullopt : move_with_siblings(evidence, frame, target, device);
-}
-
-std::optional<Fix> move_where_named(const Evidence& evidence, const Operand& operand, const Operand& target) {
-  std::optional<Fix> in_other_words;
-  for (size_t frame = 0; frame < evidence.stack.size(); ++frame) {
-    if (!evidence.stack[frame].project) continue;
-    if (auto fix = move_the_fewest(evidence, frame, operand, target)) return fix;
-    const std::string device = device_of_target(evidence, frame, target);
-    auto fix = move_with_siblings(evidence, frame, operand, device);
-    if (!fix) fix = move_made_argument(evidence, frame, operand, device);
-    if (!fix) continue;
-    if (!device.starts_with('"')) return fix;
-    const std::string other = device_expression(evidence, frame, target);
-    in_other_words = move_with_siblings(evidence, frame, operand, other);
-    if (!in_other_words) in_other_words = move_made_argument(evidence, frame, operand, other);
-    break;
-  }
-  if (auto fix = move_in_library(evidence, operand, target)) return fix;
-  return in_other_words;
 }
 
 }  // namespace devtrace::report::verdict

@@ -6,10 +6,10 @@
 
 #include "common/format.h"
 #include "report/phrasing/phrasing.h"
-#include "report/verdict/device_edits.h"
-#include "report/verdict/earlier_line.h"
-#include "report/verdict/source_line.h"
-#include "report/verdict/statement_scan.h"
+#include "report/verdict/edits/device_edits.h"
+#include "report/verdict/edits/earlier_line.h"
+#include "report/verdict/source/source_line.h"
+#include "report/verdict/source/statement_scan.h"
 
 namespace devtrace::report::verdict {
 namespace {

@@ -2,7 +2,7 @@
 // and answers with a cause, or with nothing when the evidence does not show what its category is about.
 #pragma once
 
-#include "report/verdict/cause.h"
+#include "report/verdict/edits/fixes.h"
 
 namespace devtrace::report::verdict::rules {
 
@@ -48,6 +48,7 @@ std::optional<Cause> left_in_a_container(const Evidence&);
 std::optional<Cause> left_of_one_line(const Evidence&);
 std::optional<Cause> discarded_move(const Evidence&);
 std::optional<Cause> default_device(const Evidence&);
+std::optional<Cause> by_the_current_device(const Evidence&);
 
 std::optional<Cause> kept_device(const Evidence&);
 std::optional<Cause> device_of_its_class(const Evidence&);

@@ -7,10 +7,10 @@
 
 #include "common/format.h"
 #include "finding/fields.h"
-#include "report/verdict/device_edits.h"
-#include "report/verdict/earlier_line.h"
+#include "report/verdict/edits/device_edits.h"
+#include "report/verdict/edits/earlier_line.h"
 #include "report/verdict/rules.h"
-#include "report/verdict/source_line.h"
+#include "report/verdict/source/source_line.h"
 
 namespace devtrace::report::verdict {
 namespace {
@@ -54,6 +54,7 @@ constexpr std::optional<Cause> (*kRules[])(const Evidence&) = {
     rules::state_not_registered,      // a module's tensor that .to() does not know of
     rules::left_in_a_container,       // … or a batch that moves its fields has left it
     rules::created_without_device,    // torch.zeros(…) and the like where the work goes on elsewhere
+    rules::by_the_current_device,     // … or a line that names a GPU without a number
     rules::module_split,      // parameters of one model on several devices, and nothing moves what passes between them
     rules::input_not_moved,   // what the caller gives to a model, or a label, stayed behind
     rules::left_of_one_line,  // of what one line made, another one was brought to where they meet
@@ -383,6 +384,58 @@ bool may_meet_anywhere(const Evidence& evidence, const Cause& cause) {
                       [](const Operand& it) { return it.device == "meta" || (it.on_cpu() && it.is_of_state()); });
 }
 
+// When a further fix is looked for.
+bool without_fix(const Evidence&, const Cause& cause) {
+  return !cause.fix;
+}
+bool by_number(const Evidence& evidence, const Cause& cause) {
+  return cause.fix && writes_number(evidence, *cause.fix);
+}
+bool without_or_by_number(const Evidence& evidence, const Cause& cause) {
+  return !cause.fix || by_number(evidence, cause);
+}
+bool only_runs(const Evidence& evidence, const Cause& cause) {
+  return !cause.fix || (cause.fix->repairs == Repairs::line && !in_failing_library(evidence, *cause.fix));
+}
+bool only_its_line_runs(const Evidence& evidence, const Cause& cause) {
+  const auto own = innermost_project(evidence.stack);
+  return only_runs(evidence, cause) && (!cause.fix || (own && cause.fix->file == evidence.stack[*own].file &&
+                                                       cause.fix->line == evidence.stack[*own].line));
+}
+bool without_fix_of_a_known_cause(const Evidence&, const Cause& cause) {
+  return !cause.fix && cause.category != "unknown";
+}
+bool without_fix_and_may_meet(const Evidence& evidence, const Cause& cause) {
+  return !cause.fix && may_meet_anywhere(evidence, cause);
+}
+
+// Where a rule has no fix, or a lesser one: who is asked for another, in this order. A later answer replaces an earlier
+// one.
+struct FixSource {
+  bool (*wanted)(const Evidence&, const Cause&);
+  std::optional<Fix> (*find)(const Evidence&);
+  bool in_words = false;  // an answer that writes a device's number does not count
+};
+constexpr FixSource kFixSources[] = {
+    {only_runs, fix_at_origin},
+    {only_runs, move_view_where_constructed},
+    {only_its_line_runs, move_where_given, true},
+    {without_or_by_number, move_where_constructed},
+    {by_number, fix_at_origin, true},
+    {by_number, move_where_called},
+    {without_fix_and_may_meet, use_site, true},
+    {without_fix, redirect_above},
+    {without_fix, move_where_bound},
+    {without_fix, move_expression_given},
+    {without_fix, redirect_a_move},
+    {without_fix, bring_state},
+    {without_fix_of_a_known_cause, line_that_made_state},
+    {without_fix, move_part_where_called},
+    {without_fix, say_other_words},
+    {without_fix, line_that_took_it},
+    {without_fix, line_that_hides},
+};
+
 // The same with every line that where its statement begins: there an edit of the statement stands. Nothing where all
 // do.
 std::optional<Finding> from_first_lines(const Finding& finding) {
@@ -406,35 +459,11 @@ finding::Cause cause_of(const Finding& finding) noexcept try {
   if (!best) best = best_of(kByKind, evidence);
   if (!best) best = by_sources(kByKind, evidence);
   Cause cause = best ? std::move(*best) : unknown(evidence);
-  const auto only_runs = [&] {
-    return !cause.fix || (cause.fix->repairs == Repairs::line && !in_failing_library(evidence, *cause.fix));
-  };
-  if (only_runs())
-    if (auto fix = fix_at_origin(evidence)) cause.fix = std::move(fix);
-  if (only_runs())
-    if (auto fix = move_view_where_constructed(evidence)) cause.fix = std::move(fix);
-  const auto own = innermost_project(evidence.stack);
-  if (only_runs() && (!cause.fix || (own && cause.fix->file == evidence.stack[*own].file &&
-                                     cause.fix->line == evidence.stack[*own].line)))
-    if (auto fix = move_where_given(evidence); fix && !writes_number(evidence, *fix)) cause.fix = std::move(fix);
-  if (!cause.fix || writes_number(evidence, *cause.fix))
-    if (auto fix = move_where_constructed(evidence)) cause.fix = std::move(fix);
-  if (cause.fix && writes_number(evidence, *cause.fix))
-    if (auto fix = fix_at_origin(evidence); fix && !writes_number(evidence, *fix)) cause.fix = std::move(fix);
-  if (cause.fix && writes_number(evidence, *cause.fix))
-    if (auto fix = move_where_called(evidence)) cause.fix = std::move(fix);
-  if (!cause.fix && may_meet_anywhere(evidence, cause))
-    if (auto fix = use_site(evidence); fix && !writes_number(evidence, *fix)) cause.fix = std::move(fix);
-  if (!cause.fix) cause.fix = redirect_above(evidence);
-  if (!cause.fix) cause.fix = move_where_bound(evidence);
-  if (!cause.fix) cause.fix = move_expression_given(evidence);
-  if (!cause.fix) cause.fix = redirect_a_move(evidence);
-  if (!cause.fix) cause.fix = bring_state(evidence);
-  if (!cause.fix && best) cause.fix = line_that_made_state(evidence);
-  if (!cause.fix) cause.fix = move_part_where_called(evidence);
-  if (!cause.fix) cause.fix = say_other_words(evidence);
-  if (!cause.fix) cause.fix = line_that_took_it(evidence);
-  if (!cause.fix) cause.fix = line_that_hides(evidence);
+  for (const FixSource& source : kFixSources) {
+    if (!source.wanted(evidence, cause)) continue;
+    auto fix = source.find(evidence);
+    if (fix && !(source.in_words && writes_number(evidence, *fix))) cause.fix = std::move(fix);
+  }
   // Edits are written in PyTorch's words.
   const bool tensors =
       std::all_of(evidence.operands.begin(), evidence.operands.end(), [](const Operand& it) { return it.is_tensor(); });

@@ -11,7 +11,7 @@
 
 #include "common/format.h"
 #include "report/log/fingerprint.h"
-#include "report/verdict/cpp_device.h"
+#include "report/verdict/cpp/device.h"
 #include "report/verdict/verdict.h"
 #include "tracker/base/assert.h"
 #include "tracker/base/message.h"

@@ -88,6 +88,7 @@ void name_operation(const python::Api& api, const NativeStack& native, const std
   facts.torch_read = true;
   facts.asked = registered(api, asked_of_python_kernel(native, frames));
   facts.at_work = registered(api, native.operation);
+  facts.outermost = registered(api, native.outermost);
   if (!native.operation.empty() || frames.empty()) return;
   facts.jitted = evidence::jitted_kernel(api, frames);
   // A kernel that is written in Python refuses for the operator.

@@ -41,6 +41,28 @@ struct Move {
   uint64_t key() const { return address; }
 };
 
+// The last moves, whose blocks may be gone: a ring. One that is being written has no number.
+struct RecentMove {
+  std::atomic<uint64_t> number, time;
+  std::atomic<stacks::StackId> stack;
+  std::atomic<uint32_t> thread;
+  std::atomic<int8_t> device;
+};
+constexpr uint64_t kRecentMoves = 512;
+constinit std::array<RecentMove, kRecentMoves> recent{};
+constinit std::atomic<uint64_t> moves_seen{0};
+
+void remember_move(const Kept& target) {
+  const uint64_t number = moves_seen.fetch_add(1, std::memory_order_relaxed) + 1;
+  RecentMove& entry = recent[number % kRecentMoves];
+  entry.number.store(0, std::memory_order_release);
+  entry.time.store(target.time, std::memory_order_relaxed);
+  entry.stack.store(target.stack, std::memory_order_relaxed);
+  entry.thread.store(target.thread, std::memory_order_relaxed);
+  entry.device.store(static_cast<int8_t>(target.device), std::memory_order_relaxed);
+  entry.number.store(number, std::memory_order_release);
+}
+
 // Blocks that PyTorch gave out, and allocations that CUDA gave out: the first block of an allocation has its address.
 constinit ExtentMap<Kept> blocks;
 constinit ExtentMap<Kept> allocations;
@@ -216,7 +238,23 @@ void copied(uintptr_t to, uintptr_t from, stacks::OnePythonStack& stack) {
     if (kept) now.moved = 1;
   });
   Move none;
-  if (!kept) moves.take(to, none);
+  if (kept)
+    remember_move(target);
+  else
+    moves.take(to, none);
+}
+
+std::vector<Origin> recent_moves(uint32_t thread, Device to) {
+  std::vector<Origin> found;
+  const uint64_t last = moves_seen.load(std::memory_order_acquire);
+  for (uint64_t number = last; number > 0 && number + kRecentMoves > last; --number) {
+    const RecentMove& entry = recent[number % kRecentMoves];
+    if (entry.number.load(std::memory_order_acquire) != number) continue;
+    const Origin origin{entry.stack.load(), entry.thread.load(), entry.time.load(), Device{entry.device.load()}};
+    if (entry.number.load() != number) continue;  // it has been written over meanwhile
+    if (origin.thread == thread && origin.device == to) found.push_back(origin);
+  }
+  return found;
 }
 
 void is_used(uintptr_t address, live_memory::Use use) {
@@ -253,6 +291,7 @@ void forget_all() {
   blocks.clear();
   allocations.clear();
   moves.clear();
+  for (RecentMove& each : recent) each.number.store(0);
   existing.clear();
   any_existing.store(false);
 }

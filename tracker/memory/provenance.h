@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "tracker/interface/device.h"
 #include "tracker/memory/live_memory.h"
@@ -54,6 +55,10 @@ inline void copied(uintptr_t to, uintptr_t from) {
   stacks::OnePythonStack stack;
   copied(to, from, stack);
 }
+
+// The places of the thread's last moves to that device, the newest first, whether the blocks are still there or not.
+// Some hundreds of all threads' are kept. For findings only.
+std::vector<Origin> recent_moves(uint32_t thread, Device to);
 
 // What the block that `address` lies in is there for. What is said first holds as long as the block does; what was
 // given while a module was called is one of the activations until then.

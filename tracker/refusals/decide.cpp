@@ -76,6 +76,8 @@ Operation operation_of(const RefusalMessage& message, const Facts& facts) {
   const std::string said = message.known ? message.known->operation : "";
   const bool is_dotted = said.starts_with(kDotted);
   if (!facts.asked.name.empty() && (said.empty() || is_dotted)) return facts.asked;
+  // A generator was given to the operator that the program called: torch.randperm(), and not what that draws with.
+  if (!message.generator_wanted.empty() && !facts.outermost.name.empty()) return facts.outermost;
   if (!facts.at_work.name.empty() || !facts.torch_read) return facts.at_work;
   if (!facts.jitted.empty()) return {facts.jitted, ""};
   if (is_dotted) return dotted(said);

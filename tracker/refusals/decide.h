@@ -36,8 +36,9 @@ struct Facts {
 
   // Names for the operation, the innermost last; each may be empty. Python's are read where it has imported PyTorch.
   bool torch_read = false;
-  Operation asked;    // the program's operator, whose kernel in Python asked for another one
-  Operation at_work;  // the dispatcher's
+  Operation asked;      // the program's operator, whose kernel in Python asked for another one
+  Operation at_work;    // the dispatcher's
+  Operation outermost;  // … that called it, and was given what it was given
   std::string jitted;
   Operation calling;   // whose kernel, in Python, refuses
   std::string called;  // the function of the program's own line

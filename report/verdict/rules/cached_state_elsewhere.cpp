@@ -3,10 +3,10 @@
 
 #include "common/cache_names.h"
 #include "common/format.h"
-#include "report/verdict/device_edits.h"
+#include "report/verdict/edits/device_edits.h"
+#include "report/verdict/edits/step_edit.h"
 #include "report/verdict/rules.h"
-#include "report/verdict/source_line.h"
-#include "report/verdict/step_edit.h"
+#include "report/verdict/source/source_line.h"
 
 namespace devtrace::report::verdict::rules {
 namespace {

@@ -3,12 +3,12 @@
 
 #include "common/format.h"
 #include "common/text.h"
-#include "report/verdict/device_edits.h"
-#include "report/verdict/earlier_line.h"
+#include "report/verdict/edits/device_edits.h"
+#include "report/verdict/edits/earlier_line.h"
+#include "report/verdict/edits/step_edit.h"
 #include "report/verdict/rules.h"
-#include "report/verdict/source_line.h"
-#include "report/verdict/statement_scan.h"
-#include "report/verdict/step_edit.h"
+#include "report/verdict/source/source_line.h"
+#include "report/verdict/source/statement_scan.h"
 
 namespace devtrace::report::verdict::rules {
 namespace {
@@ -183,15 +183,20 @@ std::optional<Cause> left_to_a_default(const Evidence& evidence) {
                std::move(fix)};
 }
 
+// The line that says no device and has made it on a GPU. Null: there is none.
+const Frame* made_without_a_word(const Operand& it) {
+  const Frame* const made = it.created.line();
+  const bool unsaid = made && made->project && makes_tensor(made->source) && !says_device(made->source) &&
+                      !hands_on_options(made->source);
+  // torch.tensor() itself brings there what it has read on the CPU.
+  const bool stayed = !it.moved.known() || (made && it.moved.line() && it.moved.line()->same_line(*made));
+  return unsaid && stayed && !it.on_cpu() ? made : nullptr;
+}
+
 // A line that says no device has made it on a GPU: torch.set_default_device() has chosen that.
 std::optional<Cause> made_on_a_chosen_default(const Evidence& evidence) {
   const auto line_of = [](const Operand& it) -> const Frame* {
-    const Frame* const made = it.created.line();
-    const bool unsaid = made && made->project && makes_tensor(made->source) && !says_device(made->source) &&
-                        !hands_on_options(made->source);
-    // torch.tensor() itself brings there what it has read on the CPU.
-    const bool stayed = !it.moved.known() || (made && it.moved.line() && it.moved.line()->same_line(*made));
-    return unsaid && stayed && !it.on_cpu() && !it.is_of_state() && it.computed_from.empty() ? made : nullptr;
+    return !it.is_of_state() && it.computed_from.empty() ? made_without_a_word(it) : nullptr;
   };
   const auto pair = evidence.pair([&](const Operand& it) { return line_of(it) && it.expression.empty(); },
                                   [&](const Operand& other) { return !line_of(other); });
@@ -264,6 +269,64 @@ std::optional<Cause> read_past_the_current(const Evidence& evidence, const Opera
 }
 
 }  // namespace
+
+// What it was computed from, and is gone, was brought to the device that was current, by a line that names no number.
+static std::optional<Cause> brought_to_the_current(const Evidence& evidence) {
+  const auto step_of = [](const Operand& it) {
+    const auto found = [](const finding::Step& each) {
+      return each.what == "brought" && says_current_device(each.line.source);
+    };
+    for (const Operand* from = &it; from; from = from->computed_from.empty() ? nullptr : &from->computed_from[0]) {
+      const auto step = std::ranges::find_if(from->lineage, found);
+      if (from->device == it.device && step != from->lineage.end()) return &*step;
+    }
+    return static_cast<const finding::Step*>(nullptr);
+  };
+  const auto pair = evidence.pair([&](const Operand& it) { return !it.is_of_state() && !it.on_cpu() && step_of(it); },
+                                  [&](const Operand& other) { return !other.on_cpu() && !step_of(other); });
+  if (!pair) return std::nullopt;
+  const finding::Step& step = *step_of(*pair.it);
+  Cause cause{
+      kDefaultDevice, Confidence::medium,
+      fmt::format("{} comes from what {} brought to the device that was current, which it names without a number. It "
+                  "meets {}.",
+                  with_place(*pair.it), at(&step.line), with_place(*pair.other)),
+      std::nullopt};
+  const std::string_view device = expression_of(step, pair.other->device);
+  if (auto code = device.empty() ? std::nullopt : redirect_move(step.line.source, device))
+    cause.fix = repair_of(step.line, std::move(*code));
+  if (!cause.fix) cause.fix = use_site(evidence);
+  return cause;
+}
+
+// Each was made by a line that says no device, while another one was current.
+static std::optional<Cause> made_on_two_currents(const Evidence& evidence) {
+  const auto from = [](const Operand& it) -> const Operand& {
+    return it.computed_from.size() == 1 && it.computed_from[0].device == it.device ? it.computed_from[0] : it;
+  };
+  const auto pair = evidence.pair(
+      [&](const Operand& it) { return !it.is_of_state() && made_without_a_word(from(it)) && !made_by_a_layer(it); },
+      [&](const Operand& other) {
+        return !other.on_cpu() && !other.moved.known() && other.placed() &&
+               other.placed()->choice.device == other.device && other.computed_from.empty();
+      });
+  if (!pair) return std::nullopt;
+  const Operand& it = from(*pair.it);
+  Cause cause{kDefaultDevice, Confidence::medium,
+              fmt::format("{} was made on {} by {}, which says no device: it is the current one. It meets {}, and when "
+                          "that was made {} was current.",
+                          it.name.empty() ? pair.it->name : it.name, it.device, at(made_without_a_word(it)),
+                          with_place(*pair.other), pair.other->device),
+              fix_at_origin(evidence)};
+  if (!cause.fix) cause.fix = move_where_named(evidence, *pair.it, *pair.other);
+  if (!cause.fix) cause.fix = use_site(evidence);
+  return cause;
+}
+
+std::optional<Cause> by_the_current_device(const Evidence& evidence) {
+  if (auto cause = made_on_two_currents(evidence)) return cause;
+  return brought_to_the_current(evidence);
+}
 
 std::optional<Cause> default_device(const Evidence& evidence) {
   if (auto cause = other_thread(evidence)) return cause;

@@ -2,7 +2,7 @@
 #include <functional>
 
 #include "common/format.h"
-#include "report/verdict/device_edits.h"
+#include "report/verdict/edits/device_edits.h"
 #include "report/verdict/rules.h"
 
 namespace devtrace::report::verdict::rules {

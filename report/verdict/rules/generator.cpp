@@ -2,9 +2,9 @@
 #include <algorithm>
 
 #include "common/format.h"
-#include "report/verdict/device_edits.h"
+#include "report/verdict/edits/device_edits.h"
 #include "report/verdict/rules.h"
-#include "report/verdict/source_line.h"
+#include "report/verdict/source/source_line.h"
 
 namespace devtrace::report::verdict::rules {
 namespace {

@@ -4,10 +4,10 @@
 
 #include "common/format.h"
 #include "common/text.h"
-#include "report/verdict/device_edits.h"
-#include "report/verdict/earlier_line.h"
+#include "report/verdict/edits/device_edits.h"
+#include "report/verdict/edits/earlier_line.h"
 #include "report/verdict/rules.h"
-#include "report/verdict/source_line.h"
+#include "report/verdict/source/source_line.h"
 
 namespace devtrace::report::verdict::rules {
 namespace {
@@ -212,6 +212,9 @@ std::optional<Cause> input_of_a_model_on_cpu(const Evidence& evidence) {
       [&](const Operand& it) { return !it.is_state() && !it.on_cpu() && !evidence.made_inside_model(it); },
       [&](const Operand& other) { return evidence.put_on_the_cpu(other, *caller); });
   if (!pair || by_a_stale_device(*pair.it, *pair.other)) return std::nullopt;
+  // A call that left a device out has put it there: that is no wish.
+  const auto left_out = [](const finding::Step& each) { return each.what == "defaulted"; };
+  if (std::any_of(pair.other->lineage.begin(), pair.other->lineage.end(), left_out)) return std::nullopt;
   if (auto cause = taken_away(evidence, *pair.it, *pair.other)) return cause;
   Cause cause{kInputNotMoved, Confidence::medium,
               fmt::format("{} is given to {}, which was put on the CPU as a whole: {}.", with_place(*pair.it),

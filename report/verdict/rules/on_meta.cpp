@@ -3,9 +3,9 @@
 
 #include "common/format.h"
 #include "common/text.h"
-#include "report/verdict/device_edits.h"
+#include "report/verdict/edits/device_edits.h"
 #include "report/verdict/rules.h"
-#include "report/verdict/source_line.h"
+#include "report/verdict/source/source_line.h"
 
 namespace devtrace::report::verdict::rules {
 

@@ -153,7 +153,7 @@ class Plan:
             nested_too = True
             wait()
             places = (args[self.places[n]] for n in self.writes)
-            written = [(a, a.clone()) for a in (memory.alias(a) if a.is_cuda else a for a in places)]
+            written = [(a, a.clone()) for a in map(memory.place, places)]
         if self.replaces:
             wait()
             given = {self.places[n]: args[self.places[n]] for n in self.replaces if self.places[n] < len(args)}
@@ -211,7 +211,7 @@ class Plan:
 
     def put(self, outs, values):
         """What an operator with out= returns: its values, in `outs`."""
-        places = [memory.alias(out) if out.is_cuda else out for out in outs.values()]
+        places = [memory.place(out) for out in outs.values()]
         for place, value in zip(places, values if isinstance(values, (tuple, list)) else (values,)):
             if not place.numel() or not value.numel():  # what is kept for a backward may be empty on one of the devices
                 continue
@@ -434,7 +434,7 @@ def keep(result, value):
         nested.overwrite(result, value)
         return result
     if result.shape == value.shape:
-        (memory.alias(result) if result.is_cuda else result).copy_(value)
+        memory.place(result).copy_(value)
         return result
 
     def fill(made):

@@ -78,3 +78,8 @@ def alias(tensor, data_ptr=torch.Tensor.data_ptr, stride=torch.Tensor.stride, is
             known.clear()
         made = known[key] = _make(tensor, *key)
     return made
+
+
+def place(tensor):
+    """Where the CPU writes what a tensor on any device is to hold: `alias` of a GPU's, the tensor itself on the CPU."""
+    return alias(tensor) if tensor.is_cuda else tensor

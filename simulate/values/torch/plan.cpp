@@ -135,7 +135,7 @@ Plan plan_of(const OperatorHandle& op, DispatchKey key, How how, bool again, con
   if (!is_computed_here(op, how)) return plan;
   plan.nested_too = how == kNestedToo;
   plan.grows = how == kGrows;
-  plan.not_masks = how == kNotMasks;
+  plan.by_numbers = how == kByNumbers;
   plan.again = again && !plan.nested_too;
   plan.special = special_of(op.operator_name());
   if (dropout_of(op.operator_name())) plan.generator = plan.arguments;
@@ -163,11 +163,12 @@ Plan plan_of(const OperatorHandle& op, DispatchKey key, How how, bool again, con
 
 bool fits(const Plan& plan, at::ArrayRef<IValue> arguments) {
   if (!plan.cpu && !plan.special) return false;
-  if (plan.not_masks && arguments[0].toTensor().is_cpu()) return false;  // it copies indices from the GPU
-  if (plan.not_masks)
+  if (plan.by_numbers) {
+    if (arguments[0].toTensor().is_cpu()) return false;  // it copies indices from the GPU
     for (const IValue& each : arguments[1].toListRef())
       if (each.isTensor() && (each.toTensor().scalar_type() == at::kBool || each.toTensor().scalar_type() == at::kByte))
         return false;
+  }
   return !plan.attention || plan.attention->fits(arguments);
 }
 

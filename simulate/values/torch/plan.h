@@ -22,9 +22,9 @@ enum How {
   kGate,   // nothing, but that it gets past Python inside of another operator
   kPlain,  // it is computed
   kNestedToo,
-  kGrows,     // the size of its result depends on values, which the real kernel does not see
-  kNotMasks,  // it is computed if none of its indices is a mask, and it writes to a GPU
-  kRandom,    // it is computed with numbers drawn by the CUDA generator's place
+  kGrows,      // the size of its result depends on values, which the real kernel does not see
+  kByNumbers,  // index_put: computed where its indices are numbers, and no masks, and it writes to a GPU
+  kRandom,     // it is computed with numbers drawn by the CUDA generator's place
 };
 
 struct Plan {
@@ -47,7 +47,7 @@ struct Plan {
   bool nested_too = false;  // the real kernel looks at values that nested operators compute
   bool again = false;       // it may do so, and if it fails it is tried again with those
   bool grows = false;
-  bool not_masks = false;
+  bool by_numbers = false;
   std::optional<Attention> attention = {};
   Special special = nullptr;
   size_t generator = SIZE_MAX;  // which of the arguments is what it draws from; it may be the one behind the last

@@ -69,7 +69,7 @@ def test_a_name_that_hides_one_of_an_outer_namespace(tree):
     assert done.returncode == 1 and re.search(r"report/check/summary.cpp:\d+: error: trimmed hides that of common/text.h", done.stderr), done.stderr
 
 
-@pytest.mark.parametrize("file", ["tracker/memory/ownership.cpp", "report/verdict/rules/tied_weights.cpp", "simulate/cuda/graph/graph_params.h"])
+@pytest.mark.parametrize("file", ["tracker/memory/ownership.cpp", "report/verdict/rules/modules/tied_weights.cpp", "simulate/cuda/graph/graph_params.h"])
 def test_a_build_checks_again_what_has_changed(file):
     """Parts of a folder, too."""
     env = {key: value for key, value in os.environ.items() if not key.startswith("MAKE")}

@@ -1,5 +1,5 @@
 // Statements followed for where their values lie.
-#include "report/verdict/device_flow.h"
+#include "report/verdict/source/device_flow.h"
 
 #include <gtest/gtest.h>
 

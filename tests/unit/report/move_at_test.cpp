@@ -1,8 +1,8 @@
 // A container brought to a device, as the file can write it.
 #include <gtest/gtest.h>
 
-#include "report/verdict/cause.h"
-#include "report/verdict/cpp_device.h"
+#include "report/verdict/cpp/device.h"
+#include "report/verdict/edits/fixes.h"
 
 namespace devtrace::report::verdict {
 namespace {

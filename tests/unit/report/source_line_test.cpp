@@ -1,5 +1,5 @@
 // Lines of programs, of Python and of C++.
-#include "report/verdict/source_line.h"
+#include "report/verdict/source/source_line.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,8 +9,8 @@
 #include "report/phrasing/cpp_scope.h"
 #include "report/phrasing/cpp_source.h"
 #include "report/phrasing/signature.h"
-#include "report/verdict/cpp_line.h"
-#include "report/verdict/device_edits.h"
+#include "report/verdict/cpp/line.h"
+#include "report/verdict/edits/device_edits.h"
 
 namespace devtrace::report::verdict {
 namespace {
@@ -166,7 +166,8 @@ TEST(RedirectMove, ChangesTheOnlyMove) {
             "x = x.to(m.device, non_blocking=True)");
   EXPECT_EQ(redirect_move("x = x.cuda()", "m.device"), "x = x.to(m.device)");
   EXPECT_EQ(redirect_move("x = x.to(torch.float16)", "m.device"), std::nullopt) << "a type, no device";
-  EXPECT_EQ(redirect_move("x, y = x.cuda(), y.cuda()", "m.device"), std::nullopt) << "which?";
+  EXPECT_EQ(redirect_move("x, y = x.cuda(), y.cuda()", "m.device"), "x, y = x.to(m.device), y.to(m.device)");
+  EXPECT_EQ(redirect_move("x, y = x.cuda(), y.to(device)", "m.device"), std::nullopt) << "which?";
   EXPECT_EQ(redirect_move("x, y = x.to(device), y.to(device)", "m.device"), "x, y = x.to(m.device), y.to(m.device)");
   EXPECT_EQ(redirect_move("x, y = x.to(first), y.to(device)", "m.device"), std::nullopt) << "which?";
   EXPECT_EQ(redirect_move("x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)", "m.device"),

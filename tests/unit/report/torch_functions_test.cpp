@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "report/verdict/cpp_origin.h"
+#include "report/verdict/cpp/origin.h"
 
 namespace devtrace::torch_functions {
 namespace {

@@ -713,9 +713,9 @@ drawn(Cached("cuda:0").batch())
 
 # === what a library makes of memory of NumPy's, in the line that gives it
 # category: input-not-moved
-# confidence: low
-# repairs: line
-# fix: return torch.stft(wave.to(self.window.device), 8, 4, window=self.window, return_complex=True).abs()
+# confidence: medium
+# repairs: cause
+# fix: return spectrum(sound.to(next(spectrum.buffers()).device))
 import numpy as np
 
 class Spectrum(nn.Module):
@@ -841,3 +841,63 @@ layers = [Layer(0).to("cuda:0"), Layer(1).to("cuda:1")]
 given = {"cache": Cache(["cuda:0", "cuda:1"]), "table": torch.tensor([0, 2, 1], device="cuda:0")}
 for layer in layers:
     layer(given)
+
+# === given to a model of which a part has followed its input
+# category: input-not-moved
+# confidence: medium
+# repairs: cause
+# fix: return model.sample(wave.to(next(model.parameters()).device), [1, 2])
+class Spectrogram(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("window", torch.ones(4))
+
+    def forward(self, wave):
+        if self.window.device != wave.device:
+            self.to(wave.device)
+        return wave * self.window
+
+class Words(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(9, 4)
+
+    def forward(self, text, frames):
+        text = text + 1
+        return (self.embed(text) + frames).sum()
+
+class Speech(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.spectrogram, self.words = Spectrogram(), Words()
+
+    def sample(self, wave, text):
+        frames = self.spectrogram(wave)
+        device = frames.device
+        text = torch.tensor(text).to(device)
+        text = nn.functional.pad(text, (0, 1))
+        return self.words(text, frames.mean(dim=0))
+
+def spoken(model, wave):
+    return model.sample(wave, [1, 2])
+
+spoken(Speech().to("cuda:0"), torch.ones(2, 4))
+
+# === written to at places of a mask that nobody moved, where it was made like that
+# category: input-not-moved
+# confidence: low
+# repairs: line
+# fix: return loss(scores, mask.to(scores.device))
+def placed(mask, scores):
+    all_scores = torch.zeros_like(mask, dtype=scores.dtype)
+    all_scores[mask] = scores
+    return all_scores.masked_fill(~mask, -1.0)
+
+def loss(scores, mask):
+    return (placed(mask, scores) - scores.mean()).sum()
+
+def trained(net, mask):
+    scores = net(torch.ones(2, 3).to("cuda:0")).flatten()
+    return loss(scores, mask)
+
+trained(nn.Linear(3, 1).to("cuda:0"), torch.tensor([True, False, True]))

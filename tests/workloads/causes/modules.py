@@ -385,7 +385,7 @@ Distiller()(torch.ones(2, 4, device="cuda:0"), torch.tensor([0, 2], device="cuda
 # category: module-split-or-hook-missing
 # confidence: medium
 # repairs: line
-# fix: total = total + (piece.to(device) @ part.T).to(total.device)
+# fix: total = total + (piece.to(device) @ part.T).to(self.bias.device)
 class Rows(nn.Module):
     def __init__(self, devices):
         super().__init__()

@@ -210,3 +210,33 @@ layer = nn.Linear(3, 1)
 for p in layer.parameters():
     p.gathered = torch.ones_like(p, device="cuda:0")
 Momentum(layer.parameters()).step()
+
+# === an attribute of the optimizer's own, from a file that was read to the CPU
+# category: optimizer-state
+# confidence: medium
+# repairs: cause
+# fix: saved = torch.load(file, map_location=DEVICE)
+import io
+DEVICE = torch.device("cuda:0")
+class Factors(torch.optim.Optimizer):
+    def __init__(self, params):
+        super().__init__(params, {})
+        self.factors = [torch.ones_like(p) for p in self.param_groups[0]["params"]]
+
+    def step(self):
+        for p, factor in zip(self.param_groups[0]["params"], self.factors):
+            p.data = p.data - 0.1 * factor * p.grad
+
+def restored(file):
+    saved = torch.load(file, map_location="cpu")
+    net = nn.Linear(2, 1).to(DEVICE)
+    optimizer = Factors(net.parameters())
+    optimizer.factors = saved["factors"]
+    return net, optimizer
+
+kept = io.BytesIO()
+torch.save({"factors": Factors(nn.Linear(2, 1).to(DEVICE).parameters()).factors}, kept)
+kept.seek(0)
+net, optimizer = restored(kept)
+net(torch.ones(3, 2, device=DEVICE)).sum().backward()
+optimizer.step()

@@ -29,12 +29,13 @@ Given given(const SyntaxTree& tree, PyObject* call, const std::string& parameter
   const auto unpacked = [&](const Ref& each) { return tree.kind(each.get()) == "Starred"; };
   if (std::any_of(arguments.begin(), arguments.end(), unpacked)) return {};
   if (place < arguments.size()) take(arguments[place].get());
+  bool more = false;  // `**kwargs`, which may have it
   for (const Ref& each : tree.parts(call, "keywords")) {
     const std::string keyword = tree.name(each.get(), "arg");
-    if (keyword.empty()) return {};
+    more = more || keyword.empty();
     if (keyword == parameter) take(tree.part(each.get(), "value").get());
   }
-  return out;
+  return more && !out.name ? Given{} : out;
 }
 
 Given given_by(const python::Api& api, const std::string& line, const PythonFrame& called, const FunctionText& function,
@@ -51,7 +52,8 @@ Given given_by(const python::Api& api, const std::string& line, const PythonFram
     if (tree.kind(node) != "Call") return true;
     const std::string callee = tree.text(tree.part(node, "func").get());
     const std::string name = callee.substr(callee.rfind('.') + 1);
-    if (name != own && name != wanted) return true;
+    const bool by_class = callee == "cls" && own == "__init__";  // in a method of the class
+    if (name != own && name != wanted && !by_class) return true;
     several = several || !found.call.empty();
     found = given(tree, node, parameter, place);
     return true;

@@ -217,6 +217,11 @@ size_t FunctionText::begin_of(int line) const {
   return at;
 }
 
+std::string_view FunctionText::text_of(int line) const {
+  const std::string_view rest = std::string_view(text).substr(begin_of(line));
+  return rest.substr(0, rest.find('\n'));
+}
+
 bool FunctionText::begins_statement(int line) const {
   const size_t begin = begin_of(line), word = text.find_first_not_of(" \t", begin);
   return word != text.npos && scan.code[word] && scan.depth[word] == 0 && (begin < 2 || text[begin - 2] != '\\');
@@ -232,10 +237,9 @@ std::optional<int> FunctionText::settled_above(const std::vector<int>& lines, in
   const auto below = std::lower_bound(lines.begin(), lines.end(), line);
   if (below == lines.begin()) return std::nullopt;
   const int last = *(below - 1);
-  const auto text_of = [&](int at) { return std::string_view(text).substr(begin_of(at)); };
   const size_t depth = indentation(text_of(last)), deepest = indentation(text_of(line));
   for (int at = last + 1; at <= line; ++at) {
-    if (!begins_statement(at) || blank(text_of(at).substr(0, text_of(at).find('\n')))) continue;
+    if (!begins_statement(at) || blank(text_of(at))) continue;
     const size_t own = indentation(text_of(at));
     if (own < depth) return std::nullopt;  // that line may have been left out
     const std::string_view statement = text_of(at).substr(own);
@@ -342,10 +346,6 @@ std::vector<int> FunctionText::discarded_moves(std::string_view name) const {
 
 std::vector<std::string> FunctionText::branches_around(int line, int other) const {
   constexpr std::string_view kBranches[] = {"if ", "elif ", "else:", "except", "case "};
-  const auto text_of = [&](int at) {
-    const std::string_view rest = std::string_view(text).substr(begin_of(at));
-    return rest.substr(0, rest.find('\n'));
-  };
   const auto ends_before = [&](size_t depth, int below) {
     for (int at = line + 1; at <= below; ++at)
       if (begins_statement(at) && !blank(text_of(at)) && indentation(text_of(at)) <= depth) return true;
@@ -370,6 +370,14 @@ std::pair<size_t, size_t> FunctionText::value_in(int line) const {
   const size_t begin = begin_of(line), end = next > last ? text.size() : begin_of(next);
   const size_t value = begin + Scan(std::string_view(text).substr(begin, end - begin)).value_begins;
   return {value == begin ? end : value, end};
+}
+
+bool FunctionText::begins_as_number(const std::string& variable) const {
+  return std::ranges::any_of(bindings(variable), [&](int line) {
+    const auto [begin, end] = value_in(line);
+    const std::string_view value = trimmed(std::string_view(text).substr(begin, end - begin));
+    return !value.empty() && value.find_first_not_of("0123456789.") == value.npos;
+  });
 }
 
 bool FunctionText::binds_from_itself(int line, std::string_view variable) const {

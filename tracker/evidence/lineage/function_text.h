@@ -44,6 +44,8 @@ struct FunctionText {
   // The first lines of the branches (`if on_gpu:`, `else:`) that it stands in and the other line does not, from the
   // inmost out. They decide whether it has run when the other one does.
   std::vector<std::string> branches_around(int line, int other) const;
+  // Does a statement give the variable a number, `total = 0`, as what is summed up begins? That lies nowhere.
+  bool begins_as_number(const std::string& variable) const;
   // Does the statement of that line read the variable in what it assigns?
   bool binds_from_itself(int line, std::string_view variable) const;
   // Does the statement of that line compute what it gives the variable from what that was, `x = x[:, 0]`, wherever that
@@ -54,7 +56,8 @@ struct FunctionText {
   Scan scan{{}};     // of that
 
  private:
-  size_t begin_of(int line) const;  // in the text
+  size_t begin_of(int line) const;           // in the text
+  std::string_view text_of(int line) const;  // that line
   int next_statement(int line) const;
   std::pair<size_t, size_t> value_in(int line) const;  // begin and end of what the statement assigns; empty: nothing
   bool reads_between(size_t begin, size_t end, std::string_view name) const;

@@ -105,7 +105,7 @@ std::vector<KnownNames::Known> KnownNames::of_live(const FunctionText& function,
     const bool parameter = !function.module && frames_[line.frame].is_parameter(api_, name);
     std::vector<int> bound = function.bindings(name);
     std::erase(bound, now);
-    if ((parameter || !bound.empty()) &&
+    if ((parameter || !bound.empty()) && !function.begins_as_number(name) &&
         std::all_of(bound.begin(), bound.end(), [&](int each) { return each < line.line; }))
       names.push_back({name, Ref::borrowed(api_, value), parameter});
   });
@@ -348,8 +348,13 @@ finding::List<finding::DeviceExpression> KnownNames::devices_at(const std::vecto
     at = inner;
   }
   std::vector<Candidate> candidates;
+  if (!function->module)
+    for (Known& each : of_module_code(made[frame].file)) {
+      const auto& own = function->parameters;
+      const bool hidden = !function->bindings(each.name).empty() || std::ranges::find(own, each.name) != own.end();
+      if (!hidden) names.push_back(std::move(each));
+    }
   if (!live) {
-    for (Known& each : of_module_code(made[frame].file)) names.push_back(std::move(each));
     const bool self = std::any_of(names.begin(), names.end(), [](const Known& each) { return each.name == "self"; });
     if (!self && function->method) add_devices_of_self(made[frame], made, *function, candidates);
   }

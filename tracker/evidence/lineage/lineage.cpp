@@ -6,6 +6,7 @@
 #include "common/python_scan.h"
 #include "common/text.h"
 #include "tracker/evidence/lineage/default_arguments.h"
+#include "tracker/evidence/lineage/lines_behind.h"
 #include "tracker/memory/provenance.h"
 
 namespace devtrace::evidence {
@@ -129,6 +130,33 @@ std::optional<DiscardedMove> discarded_move(const Operand& operand, const KnownN
   return std::nullopt;
 }
 
+// `x = fetch()` above `x = split(x)`, in a function that still runs: where that call brought to the device what the
+// tensor was computed from, and what is gone. The move's stack, and the program's frame of it.
+std::optional<std::pair<Stack, size_t>> brought_above(const python::Api& api, const memory::provenance::Origin& made,
+                                                      const LiveLine& live, const KnownNames& names,
+                                                      const std::vector<Frame>& frames, const SourceText& source) {
+  constexpr size_t kMostMoves = 64;  // whose stacks are looked at
+  const Frame& here = frames[live.frame];
+  if (!here.project) return std::nullopt;
+  const std::vector<memory::provenance::Origin> moves = memory::provenance::recent_moves(made.thread, made.device);
+  if (moves.empty()) return std::nullopt;
+  const FunctionText* function = names.function_of(here.file, here.function, live.line);
+  const std::vector<ReadLine> behind = lines_behind(api, function, source, here.file, live.line);
+  for (size_t i = 0; i < std::min(moves.size(), kMostMoves) && behind.size() > 1; ++i) {
+    if (moves[i].time > made.time) continue;
+    Stack stack = stacks::resolve(moves[i].stack);
+    // A module's own state, which goes where `module.to()` says.
+    if (std::ranges::any_of(stack, [](const auto& each) { return each.function == "Module._apply"; })) continue;
+    const auto then = live_line(stack, frames);
+    const bool above =
+        then && then->frame == live.frame &&
+        std::any_of(behind.begin() + 1, behind.end(), [&](const ReadLine& each) { return each.number == then->line; });
+    const auto own = above ? innermost_project(stack, source) : std::nullopt;
+    if (own) return std::pair(std::move(stack), *own);
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 finding::List<finding::Step> lineage(const python::Api& api, const Operand& operand, const KnownNames& names,
@@ -201,6 +229,9 @@ finding::List<finding::Step> lineage(const python::Api& api, const Operand& oper
     first = made;
     placed = last;
     const auto live = live_line(last, frames);
+    if (live && !moved && !operand.has_role_of_state())
+      if (const auto brought = brought_above(api, block->allocated, *live, names, frames, source))
+        add("brought", brought->first, brought->second, came);
     const auto from = operand.has_role_of_state() ? constructed : line;
     if (live && from && !(operand.has_role_of_state() && moved)) {
       const size_t returned = last.size() - (frames.size() - live->frame);

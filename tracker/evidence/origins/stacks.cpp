@@ -209,7 +209,10 @@ NativeStack capture_native_stack() {
       native.asked = operation;
       continue;
     }
-    if (native.operation.empty()) native.operation = operation_of(frame.function);
+    if (std::string operation = operation_of(frame.function); !operation.empty()) {
+      if (native.operation.empty()) native.operation = operation;
+      native.outermost = std::move(operation);
+    }
     native.autograd = native.autograd || frame.function.starts_with("torch::autograd::Engine::");
   }
   return native;

@@ -53,7 +53,8 @@ std::optional<LiveLine> live_line(const std::vector<stacks::PythonFrame>& made, 
 // The calling thread's native stack, from the function outside this library that called into it.
 struct NativeStack {
   std::vector<stacks::NativeFrame> frames;
-  std::string operation;  // `at::_ops::index_select` gives index_select
+  std::string operation;  // `at::_ops::index_select` gives index_select: the innermost one
+  std::string outermost;  // the operator that the program called, which called the others; often the same
   std::string calling;    // the operator whose kernel, in Python, is at work; empty: none is
   std::string asked;      // the outermost of these: kernels in Python call operators whose kernels are in Python
   bool autograd = false;  // the engine runs it: no Python expression asked for this operation

@@ -7,6 +7,7 @@
 #include "common/python_scan.h"
 #include "common/text.h"
 #include "tracker/evidence/lineage/function_text.h"
+#include "tracker/evidence/lineage/lines_behind.h"
 #include "tracker/evidence/origins/origins.h"
 #include "tracker/python/gil/dict_entries.h"
 
@@ -25,19 +26,11 @@ constexpr size_t kMostKept = 4;      // tensors told of what a function keeps
 constexpr size_t kMostSources = 12;  // of all operands together
 constexpr size_t kMostSourcesEach = 4;
 constexpr size_t kDeepestSource = 3;
-constexpr size_t kMostBindings = 6;   // lines of a function that has returned
 constexpr size_t kMostCalled = 6;     // methods that these call, and those of them
 constexpr size_t kMostProducers = 3;  // that are asked for one operand
 
 std::optional<Block> block_of(uintptr_t storage) {
   return storage ? memory::provenance::block_at(storage) : std::nullopt;
-}
-
-// `x.shape`, `x.size(0)`, `x.device`: nothing of what x holds.
-bool asks_only(const Step& step) {
-  return step.kind == Step::attribute &&
-         (step.name == "shape" || step.name == "dtype" || step.name == "device" || step.name == "ndim" ||
-          step.name == "size" || step.name == "dim" || step.name == "numel");
 }
 
 }  // namespace
@@ -201,31 +194,14 @@ void Sources::add_by_line(size_t index) {
   if (own && operands_.size() == before) add_by_method(made[*own], index, block->allocated.time);
 }
 
-// That line and, from the inmost out, those that gave the variables their values which it reads.
-std::vector<Sources::ReadLine> Sources::lines_behind(const stacks::PythonFrame& made) const {
-  FunctionTexts texts(api_);
-  const FunctionText* function = texts.at(made.file, source_.file(made.file), made.function, made.line);
-  std::vector<int> numbers = {made.line};
-  std::vector<ReadLine> lines;
-  for (size_t i = 0; i < numbers.size(); ++i) {
-    const std::string text = source_.lines(made.file, numbers[i]);
-    lines.push_back({text, read_expression(api_, text, false, "").used});
-    for (const Path& path : lines.back().used) {
-      if (!function || i >= kMostBindings) break;
-      if (path.variable == "self" || (!path.steps.empty() && asks_only(path.steps.back()))) continue;
-      const auto given = function->settled_above(function->bindings(path.variable), numbers[i]);
-      if (given && std::find(numbers.begin(), numbers.end(), *given) == numbers.end()) numbers.push_back(*given);
-    }
-  }
-  return lines;
-}
-
 // `self.decay = self.rates.cumprod(0)` in a method that has returned: its object still has the one it was computed
 // from. Variables that the method had are gone; the lines that gave them their values are read instead.
 void Sources::add_by_method(const stacks::PythonFrame& made, size_t index, uint64_t time) {
   const auto place = place_of(made, std::nullopt, Path{"self", {}});
   if (!place) return;
-  const std::vector<ReadLine> lines = lines_behind(made);
+  FunctionTexts texts(api_);
+  const FunctionText* function = texts.at(made.file, source_.file(made.file), made.function, made.line);
+  const std::vector<ReadLine> lines = lines_behind(api_, function, source_, made.file, made.line);
   Expression read;
   for (const ReadLine& line : lines)
     for (Path path : line.used) {
@@ -348,7 +324,14 @@ bool Sources::add_source(const ReachedObject& reached, const std::string& role, 
 bool Sources::add_given(const std::string& parameter, size_t frame, size_t index, uint64_t time) {
   const size_t caller = frame + 1;
   if (caller >= frames_.size() || !frames_[frame].is_parameter(api_, parameter)) return false;
-  if (frames_[caller].project && !frames_[caller].is_parameter(api_, "args")) return false;
+  if (frames_[caller].project && !frames_[caller].is_parameter(api_, "args")) {
+    // The program has called a library's function: by a name of its own, or one that leads to it.
+    if (frames_[frame].project) return false;
+    const size_t before = operands_.size();
+    const std::string text = source_.lines(frames_[caller].file, frames_[caller].region.line);
+    sources_in(read_expression(api_, text, false, ""), caller, index, time);
+    return operands_.size() > before;
+  }
   const std::vector<std::string> names = frames_[frame].positional(api_);
   const auto place = std::find(names.begin(), names.end(), parameter);
   if (place == names.end()) return false;

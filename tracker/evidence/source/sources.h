@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "tracker/evidence/lineage/lines_behind.h"
 #include "tracker/evidence/operands.h"
 #include "tracker/evidence/source/scope.h"
 
@@ -45,11 +46,6 @@ class Sources {
   bool is_operand(PyObject* tensor) const;
   void add_of(size_t index);
   void add_by_line(size_t index);
-  struct ReadLine {
-    std::string text;
-    std::vector<Path> used;
-  };
-  std::vector<ReadLine> lines_behind(const stacks::PythonFrame& made) const;
   void add_by_method(const stacks::PythonFrame& made, size_t index, uint64_t time);
   void note_device_of_methods(const stacks::PythonFrame& made, const std::vector<ReadLine>& lines, size_t index);
   void add_base(size_t index);

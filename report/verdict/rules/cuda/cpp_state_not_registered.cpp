@@ -8,9 +8,9 @@
 #include "report/phrasing/cpp_scope.h"
 #include "report/phrasing/cpp_source.h"
 #include "report/phrasing/signature.h"
-#include "report/verdict/cpp_line.h"
+#include "report/verdict/cpp/line.h"
 #include "report/verdict/rules.h"
-#include "report/verdict/source_line.h"
+#include "report/verdict/source/source_line.h"
 
 namespace devtrace::report::verdict::rules {
 namespace {

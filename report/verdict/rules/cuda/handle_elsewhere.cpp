@@ -4,11 +4,11 @@
 
 #include "common/format.h"
 #include "report/phrasing/cpp_source.h"
-#include "report/verdict/cpp_device.h"
-#include "report/verdict/cpp_line.h"
-#include "report/verdict/cpp_memory.h"
+#include "report/verdict/cpp/device.h"
+#include "report/verdict/cpp/line.h"
+#include "report/verdict/cpp/memory.h"
 #include "report/verdict/rules.h"
-#include "report/verdict/source_line.h"
+#include "report/verdict/source/source_line.h"
 
 namespace devtrace::report::verdict::rules {
 namespace {

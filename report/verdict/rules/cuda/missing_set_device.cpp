@@ -8,13 +8,13 @@
 #include "report/phrasing/cpp_launch.h"
 #include "report/phrasing/cpp_source.h"
 #include "report/phrasing/signature.h"
-#include "report/verdict/cpp_device.h"
-#include "report/verdict/cpp_line.h"
-#include "report/verdict/cpp_memory.h"
-#include "report/verdict/cpp_origin.h"
+#include "report/verdict/cpp/device.h"
+#include "report/verdict/cpp/line.h"
+#include "report/verdict/cpp/memory.h"
+#include "report/verdict/cpp/origin.h"
 #include "report/verdict/rules.h"
-#include "report/verdict/source_line.h"
-#include "report/verdict/statement_scan.h"
+#include "report/verdict/source/source_line.h"
+#include "report/verdict/source/statement_scan.h"
 
 namespace devtrace::report::verdict::rules {
 namespace {

@@ -2,8 +2,8 @@
 // them is wrong; whether the word or the pointer was meant, the evidence cannot tell.
 #include "common/format.h"
 #include "report/phrasing/cpp_source.h"
-#include "report/verdict/cpp_device.h"
-#include "report/verdict/cpp_line.h"
+#include "report/verdict/cpp/device.h"
+#include "report/verdict/cpp/line.h"
 #include "report/verdict/rules.h"
 
 namespace devtrace::report::verdict::rules {

@@ -8,9 +8,9 @@
 #include "common/text.h"
 #include "report/phrasing/cpp_source.h"
 #include "report/phrasing/phrasing.h"
-#include "report/verdict/earlier_line.h"
+#include "report/verdict/edits/earlier_line.h"
 #include "report/verdict/rules.h"
-#include "report/verdict/source_line.h"
+#include "report/verdict/source/source_line.h"
 
 namespace devtrace::report::verdict::rules {
 namespace {

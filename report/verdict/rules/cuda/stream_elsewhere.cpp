@@ -5,7 +5,7 @@
 #include "common/text.h"
 #include "report/phrasing/cpp_launch.h"
 #include "report/phrasing/cpp_source.h"
-#include "report/verdict/cpp_line.h"
+#include "report/verdict/cpp/line.h"
 #include "report/verdict/rules.h"
 
 namespace devtrace::report::verdict::rules {

@@ -3,7 +3,7 @@
 
 #include "common/format.h"
 #include "report/verdict/rules.h"
-#include "report/verdict/source_line.h"
+#include "report/verdict/source/source_line.h"
 
 namespace devtrace::report::verdict::rules {
 namespace {

@@ -67,6 +67,29 @@ TEST(Provenance, ACopyFromAnotherDeviceByTheSameStatementIsAMove) {
     memory::provenance::taken(address);
 }
 
+TEST(Provenance, MovesAreRememberedWhenTheirBlocksAreGone) {
+  memory::provenance::forget_all();
+  memory::provenance::given(kProvenanceBase, 512, Device::cpu());
+  const uint32_t thread = devtrace::thread_state::id();
+  std::vector<uint64_t> times;
+  for (int round = 0; round < 1000; ++round) {
+    memory::provenance::given(kProvenanceBase + 4096, 512, Device::cuda(round % 2));
+    memory::provenance::copied(kProvenanceBase + 4096, kProvenanceBase);
+    times.push_back(memory::provenance::block_at(kProvenanceBase + 4096)->allocated.time);
+    memory::provenance::taken(kProvenanceBase + 4096);
+  }
+  const auto moves = memory::provenance::recent_moves(thread, Device::cuda(1));
+  ASSERT_FALSE(moves.empty());
+  EXPECT_LT(moves.size(), times.size() / 2);
+  EXPECT_EQ(moves.front().time, times.back());
+  for (const auto& each : moves) EXPECT_EQ(each.device, Device::cuda(1));
+  EXPECT_TRUE(memory::provenance::recent_moves(thread + 1, Device::cuda(1)).empty());
+  EXPECT_TRUE(memory::provenance::recent_moves(thread, Device::cpu()).empty());
+  memory::provenance::taken(kProvenanceBase);
+  memory::provenance::forget_all();
+  EXPECT_TRUE(memory::provenance::recent_moves(thread, Device::cuda(1)).empty());
+}
+
 TEST(Provenance, ASliceThatIsMovedWasCreatedWithItsBlock) {
   memory::provenance::given(kProvenanceBase, 100'000, Device::cpu());
   const auto source = memory::provenance::block_at(kProvenanceBase);

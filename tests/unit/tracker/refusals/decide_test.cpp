@@ -79,6 +79,15 @@ TEST(Decide, WhatTheCheckItselfStatesIsTaken) {
   EXPECT_THAT(decision.devices, ElementsAre("cuda:1", "cpu"));
 }
 
+TEST(Decide, AGeneratorWasGivenToTheOperatorThatWasCalled) {
+  Facts facts = on({"cpu", "cuda:0"});
+  facts.at_work = {"aten::random_", "from"};
+  facts.outermost = {"aten::randperm", "generator"};
+  EXPECT_EQ(decided("Expected a 'cuda' device type for generator but found 'cpu'", facts).operation.name,
+            "aten::randperm");
+  EXPECT_EQ(decided(kTwoDevices, facts).operation.name, "aten::random_");
+}
+
 TEST(Decide, AnExceptionsWordsAreNoEvidence) {
   EXPECT_FALSE(decided(kSomebodys, on({"cuda:0"}), Raised::in_python).refusal);
   EXPECT_FALSE(decided(kSomebodys, on({"cuda:0"}), Raised::thrown).refusal);

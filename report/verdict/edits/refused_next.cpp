@@ -1,0 +1,208 @@
+// What PyTorch would refuse next, once a fix has brought its operand to where the other one lies. These are lines below
+// that compute with what has come along and with what has not.
+#include <algorithm>
+#include <vector>
+
+#include "common/format.h"
+#include "common/python_scan.h"
+#include "common/text.h"
+#include "report/verdict/edits/device_edits.h"
+#include "report/verdict/edits/earlier_line.h"
+#include "report/verdict/edits/fixes.h"
+#include "report/verdict/source/device_flow.h"
+#include "report/verdict/source/source_line.h"
+#include "report/verdict/source/statement_scan.h"
+
+namespace devtrace::report::verdict {
+namespace {
+
+constexpr size_t kMostEdits = 8;  // a fix of more lines is none that a person would want
+
+// The devices that the fix is between, and its words for the one to which it brings something.
+struct Way {
+  std::string from, to, words;
+};
+
+// What the last `.to(…)` is given first.
+std::string last_moved_to(std::string_view code) {
+  constexpr std::string_view kTo[] = {"to"};
+  const Scan scan(code);
+  const auto calls = find_calls(code, scan, ".", kTo);
+  const auto given = calls.empty() ? std::vector<Span>() : arguments(code, scan, calls.back());
+  return given.empty() ? std::string() : std::string(code.substr(given[0].begin, given[0].end - given[0].begin));
+}
+
+// The frame in whose function the fix stands, in a line that has run, or does.
+std::optional<size_t> running_frame(const Evidence& evidence, const Fix& fix) {
+  for (size_t frame = 0; frame < evidence.stack.size(); ++frame) {
+    const Frame& here = evidence.stack[frame];
+    if (!here.project || here.around.text.empty() || here.file != fix.file || here.line < fix.line) continue;
+    const auto inside = statements_below(here, fix.line);
+    const auto is_here = [&](const auto& each) { return each.first == here.line; };
+    if (here.line == fix.line || std::ranges::any_of(inside, is_here)) return frame;
+  }
+  return std::nullopt;
+}
+
+std::optional<Way> way_of(const Evidence& evidence, const Fix& fix, size_t frame) {
+  std::vector<std::string_view> devices;
+  for (const Operand& each : evidence.operands)
+    if (!each.device.empty() && std::find(devices.begin(), devices.end(), each.device) == devices.end())
+      devices.push_back(each.device);
+  if (devices.size() != 2 || devices[0] == "meta" || devices[1] == "meta") return std::nullopt;
+  std::string words, to;
+  for (const std::string& said : {last_moved_to(fix.code), keyword_argument(fix.code, "device").value_or("")}) {
+    if (!to.empty() || said.empty() || said.find('"') != said.npos || said.find("dtype") != said.npos) continue;
+    const auto means = [&](const finding::FrameExpression& each) {
+      const std::string_view module = std::string_view(each.expression).substr(0, each.expression.find("()"));
+      return each.frame == frame && (each.expression == said || each.expression + ".device" == said ||
+                                     said == fmt::format("next({}.parameters()).device", module));
+    };
+    for (const auto* list : {&evidence.refusal.tensors, &evidence.refusal.expressions})
+      if (const auto found = std::ranges::find_if(*list, means); to.empty() && found != list->end()) to = found->device;
+    if (!to.empty() || words.empty()) words = said;
+  }
+  if (words.empty()) return std::nullopt;
+  // Words that nothing is known of: what lies on the CPU is most often what was forgotten.
+  if (to.empty() && devices[0] == "cpu") to = devices[1];
+  if (to.empty() && devices[1] == "cpu") to = devices[0];
+  if (to == "cpu" || (to != devices[0] && to != devices[1])) return std::nullopt;
+  return Way{std::string(to == devices[0] ? devices[1] : devices[0]), to, std::move(words)};
+}
+
+// The flow of a running frame, as its names are now.
+DeviceFlow flow_of(const Evidence& evidence, size_t frame, const Way& way, std::string words) {
+  DeviceFlow flow({way.from, way.to, std::move(words), {}, {}, {}});
+  for (const finding::FrameExpression& each : evidence.refusal.tensors)
+    if (each.frame == frame) flow.names[each.expression] = each.device;
+  for (const finding::FrameExpression& each : evidence.refusal.expressions)
+    if (each.frame == frame) flow.devices[each.expression] = each.device;
+  return flow;
+}
+
+class RefusedNext {
+ public:
+  // `frame`: in whose function the fix stands.
+  RefusedNext(const Evidence& evidence, const Fix& fix, size_t frame, Way way)
+      : evidence_(evidence), fix_(fix), start_(frame), way_(std::move(way)) {}
+
+  // The fix with what comes next; nothing where that cannot be followed.
+  std::optional<Fix> follow() {
+    DeviceFlow flow = flow_of(evidence_, start_, way_, way_.words);
+    const Frame& here = evidence_.stack[start_];
+    const int64_t first = first_line(here);
+    run_edit(flow, here, first);
+    below(flow, here, first);
+    for (size_t frame = start_; returned_;) {
+      const auto caller = next_project(frame);
+      if (!caller) break;
+      const Frame& outside = evidence_.stack[*caller];
+      DeviceFlow outer = flow_of(evidence_, *caller, way_, {});
+      outer.returned = {function_name(evidence_.stack[frame]), without_names(*returned_)};
+      returned_.reset();
+      if (const auto edit = outer.run(outside.source)) add(outside, outside.line, *edit);
+      returned_ = outer.result();
+      if (!returned_) below(outer, outside, outside.line);
+      frame = *caller;
+    }
+    return fix_.also.size() > kMostEdits ? std::nullopt : std::optional(fix_);
+  }
+
+ private:
+  // Of the fix's edits in that function; one above the fix is followed as a line below it is.
+  int64_t first_line(const Frame& here) const {
+    int64_t first = fix_.line;
+    for (const auto& each : fix_.also) {
+      if (each.file != here.file || each.line >= first) continue;
+      const auto inside = statements_below(here, each.line);
+      if (std::ranges::any_of(inside, [&](const auto& one) { return one.first == fix_.line; })) first = each.line;
+    }
+    return first;
+  }
+
+  // In the function that is returned to they mean something else.
+  static FlowValue without_names(FlowValue value) {
+    value.base.clear();
+    for (FlowValue& each : value.elements) each = without_names(std::move(each));
+    return value;
+  }
+
+  std::optional<size_t> next_project(size_t frame) const {
+    while (++frame < evidence_.stack.size())
+      if (evidence_.stack[frame].project)
+        return evidence_.stack[frame].around.text.empty() ? std::nullopt : std::optional(frame);
+    return std::nullopt;
+  }
+
+  static std::string function_name(const Frame& frame) {
+    const std::string_view name = frame.function;
+    const std::string_view last = name.substr(name.rfind('.') + 1);
+    return last == "__call__" ? "forward" : std::string(last);
+  }
+
+  // Runs lines that stand in the place of one. Answers with them, and what they want besides.
+  std::string run_lines(DeviceFlow& flow, std::string_view lines) {
+    std::vector<std::string> statements;
+    for (std::string_view rest = lines; !rest.empty();) {
+      const std::string_view line = rest.substr(0, rest.find('\n'));
+      rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+      if (!statements.empty() && !Scan(statements.back()).balanced)
+        statements.back().append("\n").append(line);
+      else
+        statements.emplace_back(line);
+    }
+    std::string code;
+    for (const std::string& each : statements) {
+      const auto edit = flow.run(each);
+      code += (code.empty() ? "" : "\n") + edit.value_or(each);
+      if (flow.result()) returned_ = flow.result();
+    }
+    return code;
+  }
+
+  // The fix's edit of that line; whether there is one.
+  bool run_edit(DeviceFlow& flow, const Frame& here, int64_t line) {
+    const auto is_here = [&](const auto& each) { return each.file == here.file && each.line == line; };
+    const auto other = std::ranges::find_if(fix_.also, is_here);
+    if (is_here(fix_))
+      fix_.code = run_lines(flow, fix_.code);
+    else if (other != fix_.also.end())
+      other->fix = run_lines(flow, other->fix);
+    return is_here(fix_) || other != fix_.also.end();
+  }
+
+  void below(DeviceFlow& flow, const Frame& here, int64_t line) {
+    if (returned_) return;
+    for (const auto& [number, text] : statements_below(here, line)) {
+      if (!run_edit(flow, here, number))
+        if (const auto edit = flow.run(text)) add(here, number, *edit);
+      if (flow.result()) returned_ = flow.result();
+      if (!returned_) continue;
+      return;
+    }
+  }
+
+  void add(const Frame& here, int64_t line, const std::string& code) {
+    const auto is_here = [&](const auto& each) { return each.file == here.file && each.line == line; };
+    if ((fix_.file == here.file && fix_.line == line) || std::ranges::any_of(fix_.also, is_here)) return;
+    fix_.also.push_back({here.file, line, dedented(code)});
+  }
+
+  const Evidence& evidence_;
+  Fix fix_;
+  const size_t start_;
+  const Way way_;
+  std::optional<FlowValue> returned_;
+};
+
+}  // namespace
+
+void add_refused_next(const Evidence& evidence, Fix& fix) {
+  if (fix.code.empty() || evidence.refusal.tensors.empty()) return;
+  const auto frame = running_frame(evidence, fix);
+  auto way = frame ? way_of(evidence, fix, *frame) : std::nullopt;
+  if (!way) return;
+  if (auto more = RefusedNext(evidence, fix, *frame, std::move(*way)).follow()) fix = std::move(*more);
+}
+
+}  // namespace devtrace::report::verdict

@@ -1,0 +1,71 @@
+// Tensors and modules of a module that it has not registered, registered in the line that assigns them.
+#include <algorithm>
+
+#include "common/format.h"
+#include "common/text.h"
+#include "report/verdict/edits/device_edits.h"
+#include "report/verdict/edits/fixes.h"
+#include "report/verdict/source/source_line.h"
+
+namespace devtrace::report::verdict {
+namespace {
+
+// By the name that the file has for torch.nn, as far as its lines that were seen show it: the same line first.
+std::string_view name_of_nn(const Frame& line, const Operand& it) {
+  const auto shows = [](std::string_view text, std::string_view name) {
+    for (size_t at = 0; (at = text.find(name, at)) != text.npos; ++at)
+      if (at == 0 || std::string_view(" [({=\n").find(text[at - 1]) != std::string_view::npos) return true;
+    return false;
+  };
+  std::vector<std::string_view> texts{line.source};
+  for (const Event* event : {&it.created, &it.moved})
+    for (const Frame& frame : event->stack)
+      if (frame.file == line.file) texts.insert(texts.end(), {frame.source, frame.around.text});
+  for (const std::string_view text : texts)
+    for (const std::string_view name : {"torch.nn.", "nn."})
+      if (shows(text, name)) return name;
+  return "torch.nn.";
+}
+
+// Is the name's last key a method of a module's? nn.ModuleDict refuses it.
+bool names_a_method(std::string_view name) {
+  constexpr std::string_view kMethods[] = {"train", "eval", "type",   "to",    "cpu",     "cuda",  "half",
+                                           "float", "keys", "values", "items", "forward", "apply", "double"};
+  return std::any_of(std::begin(kMethods), std::end(kMethods), [&](std::string_view method) {
+    return name.ends_with(fmt::format("[\"{}\"]", method)) || name.ends_with(fmt::format("['{}']", method));
+  });
+}
+
+}  // namespace
+
+std::optional<Fix> register_buffer(const Frame& made, const Operand& it) {
+  const std::string line = dedented(made.source);
+  constexpr std::string_view kSelf = "self.";
+  const size_t equals = line.find(" = ");
+  if (!line.starts_with(kSelf) || equals == line.npos || line.find('#') != line.npos) return std::nullopt;
+  const std::string name = line.substr(kSelf.size(), equals - kSelf.size());
+  const std::string value = line.substr(equals + 3);
+  if (!is_identifier(name) || value.empty() || value.back() == '\\') return std::nullopt;
+  // The line may construct the object that has the tensor.
+  const auto is_it = [&](std::string_view known) { return known.ends_with("." + name); };
+  if (!is_it(it.name) &&
+      std::none_of(it.names.begin(), it.names.end(), [&](const auto& each) { return is_it(each.name); }) &&
+      std::none_of(it.held_by.begin(), it.held_by.end(), [&](const auto& each) { return is_it(each.name); }))
+    return std::nullopt;
+  return repair_of(made, fmt::format("self.register_buffer(\"{}\", {}, persistent=False)", name, value));
+}
+
+std::optional<Fix> register_modules(const Chain& chain, size_t index, const Operand& it) {
+  const auto& holders = chain.holders;
+  if (index + 2 >= holders.size() || !holders[index + 2].is_module()) return std::nullopt;
+  const std::string_view kind = holders[index + 1].kind;
+  const Frame& bound = holders[index].bound;
+  if ((kind != "list" && kind != "dict") || bound.line <= 0) return std::nullopt;
+  if (kind == "dict" && names_a_method(holders[index + 2].name)) return std::nullopt;
+  auto code =
+      wrap_value(bound.source, fmt::format("{}Module{}", name_of_nn(bound, it), kind == "list" ? "List" : "Dict"));
+  if (!code) return std::nullopt;
+  return repair_of(bound, std::move(*code));
+}
+
+}  // namespace devtrace::report::verdict
