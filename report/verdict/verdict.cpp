@@ -54,7 +54,7 @@ constexpr std::optional<Cause> (*kRules[])(const Evidence&) = {
     rules::state_not_registered,      // a module's tensor that .to() does not know of
     rules::left_in_a_container,       // … or a batch that moves its fields has left it
     rules::created_without_device,    // torch.zeros(…) and the like where the work goes on elsewhere
-    rules::by_the_current_device,     // … or a line that names a GPU without a number
+    rules::by_the_current_device,     // made, or brought, while another device was current
     rules::module_split,      // parameters of one model on several devices, and nothing moves what passes between them
     rules::input_not_moved,   // what the caller gives to a model, or a label, stayed behind
     rules::left_of_one_line,  // of what one line made, another one was brought to where they meet

@@ -130,6 +130,11 @@ std::optional<DiscardedMove> discarded_move(const Operand& operand, const KnownN
   return std::nullopt;
 }
 
+bool says_a_move(std::string_view line) {
+  constexpr std::string_view kMoves[] = {".to(", ".cuda(", ".cpu(", "device="};
+  return std::ranges::any_of(kMoves, [&](std::string_view each) { return line.find(each) != line.npos; });
+}
+
 // `x = fetch()` above `x = split(x)`, in a function that still runs: where that call brought to the device what the
 // tensor was computed from, and what is gone. The move's stack, and the program's frame of it.
 std::optional<std::pair<Stack, size_t>> brought_above(const python::Api& api, const memory::provenance::Origin& made,
@@ -148,11 +153,13 @@ std::optional<std::pair<Stack, size_t>> brought_above(const python::Api& api, co
     // A module's own state, which goes where `module.to()` says.
     if (std::ranges::any_of(stack, [](const auto& each) { return each.function == "Module._apply"; })) continue;
     const auto then = live_line(stack, frames);
+    if (then && then->frame > live.frame) break;  // before this call of the function
     const bool above =
         then && then->frame == live.frame &&
         std::any_of(behind.begin() + 1, behind.end(), [&](const ReadLine& each) { return each.number == then->line; });
     const auto own = above ? innermost_project(stack, source) : std::nullopt;
-    if (own) return std::pair(std::move(stack), *own);
+    // An index, say, goes there by itself.
+    if (own && says_a_move(source.lines(stack[*own].file, stack[*own].line))) return std::pair(std::move(stack), *own);
   }
   return std::nullopt;
 }
