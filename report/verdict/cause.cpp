@@ -8,6 +8,7 @@
 #include "common/text.h"
 #include "report/phrasing/signature.h"
 #include "report/verdict/edits/device_edits.h"
+#include "report/verdict/edits/earlier_line.h"
 #include "report/verdict/source/source_line.h"
 
 namespace devtrace::report::verdict {
@@ -104,14 +105,9 @@ static std::string_view passed_beside(const Evidence& evidence, size_t frame, co
 
 // `total = 0` above the line, where a variable that is summed up begins: in the first round it has no device.
 static bool begins_as_number(const Frame& frame, std::string_view variable) {
-  const std::string_view text = frame.around.text;
-  const std::string begin = fmt::format("{} = ", variable);
-  for (size_t at = 0; (at = text.find(begin, at)) != text.npos; at += begin.size()) {
-    const std::string_view value = text.substr(at + begin.size(), text.find('\n', at) - at - begin.size());
-    const bool whole = at == 0 || text[at - 1] == ' ' || text[at - 1] == '\n';
-    if (whole && !value.empty() && value.find_first_not_of("0123456789.") == value.npos) return true;
-  }
-  return false;
+  const auto line = assigned_above(frame, variable);
+  const std::string_view value = line ? trimmed(value_in(line->source)) : std::string_view();
+  return !value.empty() && value.find_first_not_of("0123456789.") == value.npos;
 }
 
 std::string device_of_target(const Evidence& evidence, size_t frame, const Operand& target) {

@@ -83,12 +83,12 @@ refusals::Operation registered(const python::Api& api, const std::string& struct
   return {"aten::" + name, std::move(overload)};
 }
 
-void name_operation(const python::Api& api, const NativeStack& native, const std::vector<Frame>& frames,
-                    refusals::Facts& facts) {
+void name_operation(const python::Api& api, const RefusalMessage& message, const NativeStack& native,
+                    const std::vector<Frame>& frames, refusals::Facts& facts) {
   facts.torch_read = true;
   facts.asked = registered(api, asked_of_python_kernel(native, frames));
   facts.at_work = registered(api, native.operation);
-  facts.outermost = registered(api, native.outermost);
+  if (!message.generator_wanted.empty()) facts.outermost = registered(api, native.outermost);
   if (!native.operation.empty() || frames.empty()) return;
   facts.jitted = evidence::jitted_kernel(api, frames);
   // A kernel that is written in Python refuses for the operator.
@@ -147,7 +147,7 @@ out.finding.device_changes = evidence::device_changes(thread.changes, source);
 if (!torch.imported()) return;
 evidence::OperandQuery query = query_of(refusal, message, native, frames, out.facts.cuda);
 gather_operands(api, torch, frames, source, message, std::move(query), out);
-name_operation(api, native, frames, out.facts);
+name_operation(api, message, native, frames, out.facts);
 }  // namespace devtrace::findings
 
 // Without the GIL: what is read as memory.

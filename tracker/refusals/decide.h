@@ -38,7 +38,7 @@ struct Facts {
   bool torch_read = false;
   Operation asked;      // the program's operator, whose kernel in Python asked for another one
   Operation at_work;    // the dispatcher's
-  Operation outermost;  // … that called it, and was given what it was given
+  Operation outermost;  // … that the program called; of a message about a generator, which that was given
   std::string jitted;
   Operation calling;   // whose kernel, in Python, refuses
   std::string called;  // the function of the program's own line

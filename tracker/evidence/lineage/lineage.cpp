@@ -144,18 +144,20 @@ std::optional<std::pair<Stack, size_t>> brought_above(const python::Api& api, co
   const Frame& here = frames[live.frame];
   if (!here.project) return std::nullopt;
   const std::vector<memory::provenance::Origin> moves = memory::provenance::recent_moves(made.thread, made.device);
-  if (moves.empty()) return std::nullopt;
-  const FunctionText* function = names.function_of(here.file, here.function, live.line);
-  const std::vector<ReadLine> behind = lines_behind(api, function, source, here.file, live.line);
-  for (size_t i = 0; i < std::min(moves.size(), kMostMoves) && behind.size() > 1; ++i) {
+  std::vector<ReadLine> behind;  // parsed for a move in the running call: most have none
+  for (size_t i = 0; i < std::min(moves.size(), kMostMoves); ++i) {
     if (moves[i].time > made.time) continue;
     Stack stack = stacks::resolve(moves[i].stack);
     // A module's own state, which goes where `module.to()` says.
     if (std::ranges::any_of(stack, [](const auto& each) { return each.function == "Module._apply"; })) continue;
     const auto then = live_line(stack, frames);
     if (then && then->frame > live.frame) break;  // before this call of the function
+    if (!then || then->frame != live.frame) continue;
+    if (behind.empty()) {
+      const FunctionText* function = names.function_of(here.file, here.function, live.line);
+      behind = lines_behind(api, function, source, here.file, live.line);
+    }
     const bool above =
-        then && then->frame == live.frame &&
         std::any_of(behind.begin() + 1, behind.end(), [&](const ReadLine& each) { return each.number == then->line; });
     const auto own = above ? innermost_project(stack, source) : std::nullopt;
     // An index, say, goes there by itself.

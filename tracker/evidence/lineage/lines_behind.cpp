@@ -6,12 +6,6 @@ namespace devtrace::evidence {
 
 constexpr size_t kMostBindings = 6;
 
-bool asks_only(const Step& step) {
-  return step.kind == Step::attribute &&
-         (step.name == "shape" || step.name == "dtype" || step.name == "device" || step.name == "ndim" ||
-          step.name == "size" || step.name == "dim" || step.name == "numel");
-}
-
 std::vector<ReadLine> lines_behind(const python::Api& api, const FunctionText* function, const SourceText& source,
                                    const std::string& file, int line) {
   std::vector<int> numbers = {line};

@@ -21,7 +21,4 @@ struct ReadLine {
 std::vector<ReadLine> lines_behind(const python::Api& api, const FunctionText* function, const SourceText& source,
                                    const std::string& file, int line);
 
-// `x.shape`, `x.size(0)`, `x.device`: nothing of what x holds.
-bool asks_only(const Step& step);
-
 }  // namespace devtrace::evidence

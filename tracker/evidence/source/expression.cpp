@@ -386,6 +386,12 @@ void read_lines(const Api& api, std::string text, Expression& out) {
 
 }  // namespace
 
+bool asks_only(const Step& step) {
+  return step.kind == Step::attribute &&
+         (step.name == "shape" || step.name == "dtype" || step.name == "device" || step.name == "ndim" ||
+          step.name == "size" || step.name == "dim" || step.name == "numel");
+}
+
 std::string to_string(const Path& path) {
   std::string text = path.variable;
   for (const Step& step : path.steps) {

@@ -15,6 +15,8 @@ struct Step {
   std::string name;
   long position = 0;
 };
+// `x.shape`, `x.size(0)`, `x.device`: nothing of what x holds.
+bool asks_only(const Step& step);
 
 // `encoded["input_ids"]`: a variable and the steps from it.
 struct Path {

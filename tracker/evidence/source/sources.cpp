@@ -320,12 +320,12 @@ bool Sources::add_source(const ReachedObject& reached, const std::string& role, 
 }
 
 // A parameter that has got another value since, `x = x - x.mean()`: what the call gave for it. That is known where a
-// function that takes anything has handed it on, as PyTorch's modules do.
+// function that takes anything has handed it on, as PyTorch's modules do. Of a library's function that a line of the
+// program's calls it is one of what that line names.
 bool Sources::add_given(const std::string& parameter, size_t frame, size_t index, uint64_t time) {
   const size_t caller = frame + 1;
   if (caller >= frames_.size() || !frames_[frame].is_parameter(api_, parameter)) return false;
   if (frames_[caller].project && !frames_[caller].is_parameter(api_, "args")) {
-    // The program has called a library's function: by a name of its own, or one that leads to it.
     if (frames_[frame].project) return false;
     const size_t before = operands_.size();
     const std::string text = source_.lines(frames_[caller].file, frames_[caller].region.line);
