@@ -213,9 +213,15 @@ def start_up_instructions(devtrace: Path, source: str, way: str) -> int | None:
 
 
 def findings(devtrace: Path) -> dict[str, float]:
-    """Milliseconds of processor time: of the first finding, of one more of another line, of a refusal that was told before."""
+    """Milliseconds of processor time that devtrace adds: to the first refusal, to one more of another line, to one that was told before;
+    and what PyTorch itself takes to refuse."""
+    told, alone = findings_of_one(devtrace), findings_of_one(devtrace, "--no-trace")
+    return told | {name: told[name] - alone[name] for name in ("first", "distinct", "again")} | {"itself": alone["again"]}
+
+
+def findings_of_one(devtrace: Path, *options: str) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
-        command = [devtrace, "rehearse", "--no-values", "--", sys.executable, HERE / "findings.py", folder]
+        command = [devtrace, "rehearse", "--no-values", *options, "--", sys.executable, HERE / "findings.py", folder]
         env = {**os.environ, "HF_HUB_OFFLINE": "1", "DEVTRACE_OPTIONS": "text=0"}
         answer = subprocess.run(command, env=env, check=True, capture_output=True, text=True, cwd=folder)
     return json.loads(answer.stdout)
