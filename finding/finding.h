@@ -177,6 +177,7 @@ struct MovedAway {
 // An expression that a line can use, and the device that it means there.
 struct DeviceExpression {
   std::string expression, device;
+  bool unnumbered = false;  // "cuda": the current device
 };
 
 // A line that an operand has passed on its way to where it was refused, and where it could have got another device.

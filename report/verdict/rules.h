@@ -65,6 +65,8 @@ std::optional<Cause> answered_from_before(const Evidence&);
 std::optional<Cause> made_beside_one_that_says(const Evidence&);
 std::optional<Cause> made_by_a_call_without_tensors(const Evidence&);
 std::optional<Cause> made_without_elements(const Evidence&);
+std::optional<Cause> made_for_the_cpu(const Evidence&);
+std::optional<Cause> made_of_what_says_no_device(const Evidence&);
 std::optional<Cause> in_torchscript(const Evidence&);
 std::optional<Cause> given_by_a_call_in_the_line(const Evidence&);
 std::optional<Cause> left_beside_a_move(const Evidence& evidence);

@@ -68,6 +68,7 @@ constexpr std::optional<Cause> (*kRules[])(const Evidence&) = {
 constexpr std::optional<Cause> (*kByKind[])(const Evidence&) = {
     rules::device_of_its_class,             // what an object takes that is told no device
     rules::state_of_two_models,             // registered tensors, or what was computed from them
+    rules::made_for_the_cpu,                // by a line that says so
     rules::made_beside_one_that_says,       // by a function that says the device of the other one
     rules::made_by_a_call_without_tensors,  // on the CPU, by a function that the failing one called
     rules::kept_by_an_object,               // what an object has kept meets what is computed now
@@ -79,7 +80,8 @@ constexpr std::optional<Cause> (*kByKind[])(const Evidence&) = {
     rules::owned_by_an_object,              // whoever made it
     rules::made_on_the_default_device,
     rules::computed_by_an_object,
-    rules::answered_from_before,   // a call in the line gave what was there before
+    rules::answered_from_before,  // a call in the line gave what was there before
+    rules::made_of_what_says_no_device,
     rules::made_without_elements,  // a placeholder that something is put behind
     rules::loaded,                 // where a file says, or map_location
     rules::given_by_a_call_in_the_line,

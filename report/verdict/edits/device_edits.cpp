@@ -470,6 +470,12 @@ std::optional<std::string> move_constructed(std::string_view source, std::string
   return dedented(spliced(source, {value->end, value->end}, ".to(" + std::string(device) + ")"));
 }
 
+std::optional<std::string> move_call_of(std::string_view source, std::string_view type, std::string_view device) {
+  const auto call = only_call_in(source, Scan(source), type);
+  if (!call) return std::nullopt;
+  return dedented(spliced(source, {call->close + 1, call->close + 1}, fmt::format(".to({})", device)));
+}
+
 bool makes_argument(std::string_view source) {
   const auto calls = deciding_calls(source, Scan(source));
   return calls.size() == 1 && is_whole_argument(source, calls[0].name, calls[0].close);
@@ -480,7 +486,7 @@ std::optional<std::string> moved_to(std::string_view source) {
   const auto calls = device_moves(source, scan);
   if (calls.size() != 1 || source.substr(calls[0].name, 3) != ".to") return std::nullopt;
   const auto spans = arguments(source, scan, calls[0]);
-  if (spans.size() != 1) return std::nullopt;
+  if (spans.empty()) return std::nullopt;
   const std::string_view value = trimmed(source.substr(spans[0].begin, spans[0].end - spans[0].begin));
   // Not a dtype, and not another tensor: both are references too.
   if (!is_reference(value) || !value.ends_with("device")) return std::nullopt;

@@ -85,6 +85,9 @@ std::string_view value_in(std::string_view source);
 // `name = Class(…)` with `.to(device)` behind that.
 std::optional<std::string> move_constructed(std::string_view source, std::string_view type, std::string_view device);
 
+// The statement with `.to(device)` behind its only call of `type`, wherever that stands.
+std::optional<std::string> move_call_of(std::string_view source, std::string_view type, std::string_view device);
+
 // Is the line's only torch.tensor(…) or the like all that is given for an argument: `f(x=torch.tensor(y))`?
 bool makes_argument(std::string_view source);
 

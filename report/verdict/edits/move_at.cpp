@@ -323,7 +323,9 @@ std::optional<Fix> move_at(const Evidence& evidence, size_t frame, const Operand
   if (nested && !imports_torch(here.file)) return std::nullopt;
   const std::string moved =
       nested ? moved_nested(container, device)
-             : moved_container(operand, container, name.substr(container.size()), container, device, here.file);
+      : operand.holder_in(frame) == "moves"
+          ? fmt::format("{}.to({})", container, device)
+          : moved_container(operand, container, name.substr(container.size()), container, device, here.file);
   // `pairs` of `for a, b in pairs`, where lines below go over it, too.
   const auto reads_it = [&](const auto& statement) { return reads(statement.second, container) > 0; };
   if (nested && is_identifier(container) && may_stand_in_front(here, container) && says_in_front(here, device) &&
@@ -375,7 +377,8 @@ static std::optional<Fix> move_dict(const Evidence& evidence, size_t frame, cons
   const Frame& here = evidence.stack[frame];
   const std::string_view name = operand.name_in(frame), dict = container_of(name), key = name.substr(dict.size());
   const bool one_step = !dict.empty() && name.find(']') + 1 == name.size() && key.find_first_of("\"'") == 1;
-  if (!one_step || !operand.on_cpu() || !may_be_moved_in_front(here, dict, device)) return std::nullopt;
+  const bool itself = operand.holder_in(frame) == "moves";  // it has .to()
+  if (!one_step || !(operand.on_cpu() || itself) || !may_be_moved_in_front(here, dict, device)) return std::nullopt;
   const auto reads_another = [&](std::string_view text) {
     for (size_t at = find_variable(text, dict), begin = 0; at != text.npos;
          at = find_variable(text.substr(begin), dict)) {
@@ -392,7 +395,8 @@ static std::optional<Fix> move_dict(const Evidence& evidence, size_t frame, cons
   if (!reads_another(here.source) &&
       std::ranges::none_of(below, [&](const auto& statement) { return reads_another(statement.second); }))
     return std::nullopt;
-  const std::string moved = moved_container(operand, dict, key, dict, device, here.file);
+  const std::string moved =
+      itself ? fmt::format("{}.to({})", dict, device) : moved_container(operand, dict, key, dict, device, here.file);
   return line_fix(here, fmt::format("{} = {}\n{}", dict, moved, dedented(here.source)));
 }
 

@@ -169,6 +169,14 @@ std::optional<std::string> edit_of_value(const Evidence& evidence, const Step& s
 
 }  // namespace
 
+bool names_no_number(const finding::Step& step) {
+  if (says_current_device(step.line.source)) return true;
+  const auto said = moved_to(step.line.source);
+  return said && std::ranges::any_of(step.devices, [&](const finding::DeviceExpression& each) {
+           return each.unnumbered && each.expression == *said;
+         });
+}
+
 std::optional<std::string> edit_of_step(const Evidence& evidence, const finding::Step& step, const Operand& it,
                                         std::string_view device) {
   const std::string_view source = step.line.source;

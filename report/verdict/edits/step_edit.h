@@ -21,6 +21,9 @@ bool current_by_name(const Operand& it);
 // been given "cuda" before.
 bool brought_by_no_word(const Evidence& evidence, const Operand& it);
 
+// Does the line of the step say a GPU without a number, or a variable that does?
+bool names_no_number(const finding::Step& step);
+
 // Nothing where the line does not show how. `device`: an expression that it can use.
 std::optional<std::string> edit_of_step(const Evidence& evidence, const finding::Step& step, const Operand& it,
                                         std::string_view device);

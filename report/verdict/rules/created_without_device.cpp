@@ -77,6 +77,33 @@ bool is_given_to_an_object(const Evidence& evidence, const Operand& it) {
          });
 }
 
+// A line of a running function, or of what it called, says that it is to be on the CPU.
+std::optional<Cause> made_for_the_cpu(const Evidence& evidence) {
+  const auto own = innermost_project(evidence.stack);
+  const auto line = [&](const Operand& it) -> const Frame* {
+    const Frame* const made = it.created.line();
+    const bool now = own && made && made->project && evidence.made_under(it, *own);
+    if (!now || !it.on_cpu() || it.moved.known() || it.is_of_state() || !makes_tensor(made->source)) return nullptr;
+    const std::string said = keyword_argument(made->source, "device").value_or("");
+    return said.find("\"cpu\"") != said.npos || said.find("'cpu'") != said.npos ? made : nullptr;
+  };
+  const auto pair = evidence.pair([&](const Operand& it) { return line(it) != nullptr; },
+                                  [](const Operand& other) { return !other.on_cpu(); });
+  if (!pair) return std::nullopt;
+  const Frame& made = *line(*pair.it);
+  Cause cause{
+      "created-without-device", Confidence::low,
+      fmt::format("{} was made on cpu, as {} says, and meets {}.", pair.it->name, at(&made), with_place(*pair.other)),
+      use_site(evidence)};
+  const auto step = std::ranges::find_if(pair.it->lineage, [&](const finding::Step& each) {
+    return each.what == "made" && each.line.same_line(made) && !expression_of(each, pair.other->device).empty();
+  });
+  if (step != pair.it->lineage.end())
+    if (auto code = say_device(made.source, expression_of(*step, pair.other->device)))
+      cause.fix = repair_of(made, std::move(*code));
+  return cause;
+}
+
 std::optional<Cause> made_on_the_default_device(const Evidence& evidence) {
   const auto line = [&](const Operand& it) -> const Frame* {
     if (it.is_of_state() || !it.on_cpu() || it.moved.known() || is_given_to_a_module(evidence, it)) return nullptr;
@@ -192,6 +219,21 @@ std::optional<Cause> made_inside_without_state(const Evidence& evidence) {
                                         with_place(*pair.it), with_place(*pair.other))
                           : fmt::format("{} was computed from what {} has made, which says no device, and meets {}.",
                                         with_place(*pair.it), of, with_place(*pair.other)),
+               use_site(evidence)};
+}
+
+std::optional<Cause> made_of_what_says_no_device(const Evidence& evidence) {
+  const auto of = [](const Operand& it) {
+    const Frame* const made = it.created.line();
+    const bool bare = it.on_cpu() && !it.moved.known() && !it.is_of_state() && it.computed_from.empty();
+    return bare && made && made->project && !says_device(made->source) ? made_of(*made) : std::string();
+  };
+  const auto pair = evidence.pair([&](const Operand& it) { return !of(it).empty(); },
+                                  [](const Operand& other) { return !other.on_cpu(); });
+  if (!pair) return std::nullopt;
+  return Cause{"created-without-device", Confidence::low,
+               fmt::format("{} was computed from what {} has made, which says no device, and meets {}.",
+                           with_place(*pair.it), of(*pair.it), with_place(*pair.other)),
                use_site(evidence)};
 }
 
@@ -356,12 +398,10 @@ static std::optional<Cause> constructed_in_the_line(const Evidence& evidence) {
     return nullptr;
   };
   const Frame& line = evidence.stack[*own];
-  const Scan scan(line.source);
-  const auto call_of = [&](const std::string& type) { return only_call_in(line.source, scan, type); };
   const auto pair = evidence.pair(
       [&](const Operand& it) {
         return it.role == "attribute" && it.on_cpu() && !it.moved.known() && owner(it) &&
-               evidence.made_by_line(it, *own) && call_of(owner(it)->type);
+               evidence.made_by_line(it, *own) && move_call_of(line.source, owner(it)->type, "");
       },
       [](const Operand& other) { return !other.on_cpu(); });
   if (!pair) return std::nullopt;
@@ -370,10 +410,8 @@ static std::optional<Cause> constructed_in_the_line(const Evidence& evidence) {
               fmt::format("{} is constructed by {} itself, on the CPU, where {} is made. It meets {}.", type, at(&line),
                           pair.it->name, with_place(*pair.other)),
               repair_of(line, {})};
-  const size_t behind = call_of(type)->close + 1;
   const std::string_view device = expression_of(evidence, *own, pair.other->device);
-  if (!device.empty())
-    cause.fix->code = dedented(spliced(line.source, {behind, behind}, fmt::format(".to({})", device)));
+  if (!device.empty()) cause.fix->code = move_call_of(line.source, type, device).value_or("");
   return cause;
 }
 

@@ -273,9 +273,7 @@ std::optional<Cause> read_past_the_current(const Evidence& evidence, const Opera
 // What it was computed from, and is gone, was brought to the device that was current, by a line that names no number.
 static std::optional<Cause> brought_to_the_current(const Evidence& evidence) {
   const auto step_of = [](const Operand& it) {
-    const auto found = [](const finding::Step& each) {
-      return each.what == "brought" && says_current_device(each.line.source);
-    };
+    const auto found = [](const finding::Step& each) { return each.what == "brought" && names_no_number(each); };
     for (const Operand* from = &it; from; from = from->computed_from.empty() ? nullptr : &from->computed_from[0]) {
       const auto step = std::ranges::find_if(from->lineage, found);
       if (from->device == it.device && step != from->lineage.end()) return &*step;
@@ -293,7 +291,11 @@ static std::optional<Cause> brought_to_the_current(const Evidence& evidence) {
                   with_place(*pair.it), at(&step.line), with_place(*pair.other)),
       std::nullopt};
   const std::string_view device = expression_of(step, pair.other->device);
-  if (auto code = device.empty() ? std::nullopt : redirect_move(step.line.source, device))
+  // What it met on the way would stay.
+  const bool alone = std::ranges::none_of(pair.it->computed_from, [&](const Operand& source) {
+    return source.device == pair.it->device && !step_of(source);
+  });
+  if (auto code = device.empty() || !alone ? std::nullopt : redirect_move(step.line.source, device))
     cause.fix = repair_of(step.line, std::move(*code));
   if (!cause.fix) cause.fix = use_site(evidence);
   return cause;

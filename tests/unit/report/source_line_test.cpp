@@ -237,8 +237,9 @@ TEST(MakesArgument, WantsTheWholeOfIt) {
 TEST(MovedTo, GivesTheDevicesName) {
   EXPECT_EQ(moved_to("model.to(device)"), "device");
   EXPECT_EQ(moved_to("model = Model(config).to(args.device)"), "args.device");
+  EXPECT_EQ(moved_to("model.to(device, dtype)"), "device");
   for (const char* no : {"model.to(\"cuda:1\")", "model.to(torch.float16)", "model.to(other)", "model.cuda()",
-                         "model.to(device, dtype)", "a.to(device); b.to(device)", ""})
+                         "model.to(dtype, device)", "a.to(device); b.to(device)", ""})
     EXPECT_EQ(moved_to(no), std::nullopt) << no;
 }
 

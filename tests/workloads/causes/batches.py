@@ -319,3 +319,29 @@ def permutation(indices):
 nothing = torch.as_tensor([], dtype=torch.int64)
 found = torch.tensor([0, 2], device="cuda:0")
 permutation([(found, found), (nothing, nothing)])
+
+# === a batch that is a dict with a method to move it
+# category: input-not-moved
+# confidence: medium
+# repairs: cause
+# fix: batch = batch.to(next(net.parameters()).device)
+# fix: answer = net(batch)
+class Features(dict):
+    def to(self, device):
+        for name, value in self.items():
+            self[name] = value.to(device)
+        return self
+
+class Asker(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words = nn.Embedding(5, 3)
+
+    def forward(self, batch):
+        return self.words(batch["ids"]) * batch["mask"][..., None]
+
+def asked(net, batch):
+    answer = net(batch)
+    return answer.sum(1) - batch["label"][:, None]
+
+asked(Asker().to("cuda:1"), Features(ids=torch.ones(2, 3, dtype=torch.long), mask=torch.ones(2, 3), label=torch.ones(2)).to("cuda:0"))

@@ -601,3 +601,42 @@ trained = Trained().to("cuda:0")
 for both in (False, True):
     trained.step(torch.ones(3, 2, device="cuda:0"), both)
 trained.end()
+
+# === a line says that it is to be on the CPU
+# category: created-without-device
+# confidence: low
+# repairs: cause
+# says: was made on cpu, as
+# fix: places = torch.tensor(places, device=seen.device)
+def gathered(seen, places):
+    places = torch.tensor(places, device="cpu")
+    return torch.gather(
+        seen, 1, places.reshape(1, -1, 1).expand(-1, -1, seen.shape[2])
+    )
+
+gathered(torch.ones(1, 4, 3, device="cuda:0"), [1, 2])
+
+# === computed by a function that has ended from what it made without a device
+# category: created-without-device
+# confidence: low
+# repairs: cause
+# says: which says no device
+# fix: centre, axes = shape[:3].to(points.device), shape[3:].to(points.device)
+def ellipsoid(size):
+    centre = torch.full((size,), 0.5)
+
+    axes = torch.full((size,), 0.3)
+
+    shape = torch.cat((centre, axes))
+    shape.requires_grad = True
+    return shape
+
+def distance(points, shape):
+    centre, axes = shape[:3], shape[3:]
+    return ((points - centre) / axes).norm(dim=1)
+
+def fitted(points):
+    shape = ellipsoid(3)
+    return distance(points, shape)
+
+fitted(torch.ones(4, 3, device="cuda:0") * 2)

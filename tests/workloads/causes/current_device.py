@@ -103,3 +103,28 @@ def play(device):
     agent = Agent.load({"width": 3, "device": "cuda:0"})
     return agent.act([1.0, 2.0, 3.0])
 play(device)
+
+# === what it was computed from was brought to a device whose variable says no number
+# category: default-or-current-device
+# confidence: medium
+# repairs: cause
+# says: which it names without a number
+# fix: image = torch.from_numpy(image).to(next(self.parameters()).device, dtype=torch.float32)
+import numpy
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+class Finder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Linear(3, 2)
+
+    def read(self, image):
+        image = torch.from_numpy(image).to(device, dtype=torch.float32)
+        return image / 255
+
+    def found(self, image):
+        image = self.read(image)
+        image = image - 0.5
+        return self.body(image)
+
+Finder().to("cuda:1").found(numpy.ones((2, 3)))

@@ -667,10 +667,10 @@ def step(model, rows, aims):
 step(nn.Linear(3, 1).to("cuda:0"), [[1.0, 2.0, 3.0]], [[1.0]])
 
 # === taken to a default device, and computed with, above the line that meets the model
-# category: input-not-moved
+# category: default-or-current-device
 # confidence: medium
 # repairs: cause
-# fix: image = image.to(next(self.model.patches.parameters()).device)
+# fix: image = image.to(next(self.model.parameters()).device)
 class Processor:
     def __init__(self, model, device="cuda"):
         self.model, self.device = model, device

@@ -780,3 +780,35 @@ class Scheduler:
     def step(self, sample):
         return self.look_back(sample, self.sigmas[1], self.sigmas[2])
 Scheduler().step(torch.ones(2, device="cuda:0"))
+
+# === a model of a file whose buffer was read to where it was saved
+# category: checkpoint-device
+# confidence: medium
+# repairs: cause
+# says: is the tensor of a file
+# fix: saved = torch.load(path, map_location=device)
+import io
+
+class Scaled(nn.Module):
+    def __init__(self, scales, device):
+        super().__init__()
+        self.register_buffer("scales", torch.as_tensor(scales).view(-1, 1))
+        self.head = nn.Linear(2, 2, device=device)
+
+    def forward(self, kinds):
+        one_hot = nn.functional.one_hot(kinds, 2).float()
+        return self.head(one_hot) * (one_hot @ self.scales)
+
+def begun_from(path, device):
+    saved = torch.load(path)
+    return Scaled(saved["scales"], device)
+
+file = io.BytesIO()
+torch.save({"scales": torch.ones(2, device="cuda:1")}, file)
+file.seek(0)
+
+def resumed(device):
+    model = begun_from(file, device)
+    return model(torch.tensor([0, 1], device=device))
+
+resumed("cuda:0")

@@ -839,7 +839,7 @@ def test(models, dataset, device):
 
 # === masks_that_explain_a_class
 # thread: https://github.com/khorrams/IGOS_pp/issues/9
-# about: which part of a picture makes a net see a class is shown by a mask, which is learned; how far to go in each step is searched for, for those pictures
+# about: which part of a picture makes a net see a class is shown by a mask, which is learned. How far to go in each step is searched for, for those pictures
 #   of a batch that still want it
 # error: indices should be either on cpu or on the same device
 # operation: index|getitem|__getitem__ on cpu, cuda:0

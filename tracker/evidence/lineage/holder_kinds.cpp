@@ -56,7 +56,8 @@ std::string HolderKinds::of(const finding::Name& name) {
   const Ref type = python::type_of(api_, holder.value.get());
   const bool builtin = python::is_builtin(api_, type.get());
   if (!attribute) {
-    if (!builtin || path.steps.size() != 1) return {};
+    if (!builtin) return kind_of(holder).moves ? "moves" : "";
+    if (path.steps.size() != 1) return {};
     const Scope::Found outer = scope_.follow(Path{path.variable, {}}, name.frame);
     return outer.value && !torch_.is_module(outer.value.get()) && kind_of(outer).moves ? "within" : "";
   }

@@ -543,7 +543,8 @@ finding::List<finding::DeviceExpression> KnownNames::best_of(std::vector<Candida
   for (Candidate& each : candidates) {
     const bool known = std::any_of(best.begin(), best.end(),
                                    [&](const finding::DeviceExpression& other) { return other.device == each.device; });
-    if (!known && numbered(each.device)) best.push_back({std::move(each.expression), std::move(each.device)});
+    if (!known && numbered(each.device))
+      best.push_back({std::move(each.expression), std::move(each.device), each.unnumbered});
   }
   return best;
 }
@@ -554,7 +555,8 @@ void KnownNames::add_device(const std::string& expression, PyObject* value, int 
   const bool one = shape == python::Shape::unicode || class_of(api_, value) == "device";
   if (one)
     for_each_named_device(api_, torch_, value, [&](const std::string& device) {
-      out.push_back({rank, expression, device == "cuda" ? current_ : device});
+      const bool unnumbered = device == "cuda";
+      out.push_back({rank, expression, unnumbered ? current_ : device, nullptr, unnumbered});
     });
 }
 

@@ -76,6 +76,7 @@ class KnownNames {
     int rank;
     std::string expression, device;
     PyObject* tensor = nullptr;  // borrowed: the one that says so, of a module its first parameter
+    bool unnumbered = false;
   };
 
   std::vector<Known> of_live(const FunctionText& function, const LiveLine& line) const;

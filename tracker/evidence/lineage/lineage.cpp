@@ -204,7 +204,9 @@ finding::List<finding::Step> lineage(const python::Api& api, const Operand& oper
     if (!line && !frames.empty() && !frames[0].project) {
       const std::string sampler = frames[0].function.substr(0, frames[0].function.find('.'));
       const auto made = names.line_that_made_generator(sampler);
-      const auto chosen = made ? std::nullopt : names.only_line_with("torch.set_default_device(");
+      std::optional<stacks::PythonFrame> chosen;
+      for (const char* const choice : {"torch.set_default_device(", "torch.set_default_tensor_type("})
+        if (!made && !chosen) chosen = names.only_line_with(choice);
       if (made) step("made", *made, {});
       if (chosen) step("chosen", *chosen, {});
     }

@@ -99,6 +99,37 @@ std::optional<Cause> taken_from_its_hook(const Evidence& evidence) {
                repair_of(line, std::move(*code))};
 }
 
+// … that it has no hook of accelerate's for: a function of the program's that PyTorch called around forward() brought
+// the input, or what that was computed from.
+bool brought_by_a_hook(const Operand& it) {
+  const auto by_hook = [](const Operand& each) {
+    const Stack& stack = each.moved.stack;
+    const auto call = std::ranges::find_if(stack, [](const Frame& frame) {
+      return frame.function.starts_with("Module._call_impl") && frame.file.ends_with("/torch/nn/modules/module.py");
+    });
+    return call != stack.begin() && call != stack.end() && (call - 1)->project &&
+           !(call - 1)->function.ends_with(".forward");
+  };
+  return by_hook(it) || std::ranges::any_of(it.computed_from, [&](const Operand& source) {
+           return source.device == it.device && by_hook(source);
+         });
+}
+
+std::optional<Cause> taken_from_its_inputs(const Evidence& evidence) {
+  const auto pair = evidence.pair(
+      [](const Operand& it) { return it.is_state() && it.moved.line() && it.moved.line()->project; },
+      [](const Operand& other) { return !other.is_state() && !other.on_cpu() && brought_by_a_hook(other); });
+  if (!pair || pair.other->device != pair.it->moved.from) return std::nullopt;
+  const Frame& line = *pair.it->moved.line();
+  auto code = without_move(line.source);
+  if (code && is_reference(*code)) code.reset();  // `model.to(device)` alone
+  return Cause{kModuleSplit, Confidence::medium,
+               fmt::format("{} was on {}, where a hook still brings what its module is given, until {} took it to {}. "
+                           "It meets {}.",
+                           pair.it->name, pair.it->moved.from, at(&line), pair.it->device, with_place(*pair.other)),
+               repair_of(line, code.value_or(""))};
+}
+
 // In the line of the module that has both parts: what it gives to one of them, which lies whole where the state is.
 std::optional<Fix> move_into_part(const Evidence& evidence, const Operand& it, const Operand& state) {
   const auto& running = evidence.refusal.modules;  // innermost first
@@ -211,7 +242,9 @@ std::optional<Cause> passed_between_parts(const Evidence& evidence) {
   const bool sent = hook_sends_to(*pair.other, pair.it->device);
   if (is_spread == false && !sent) return fetched_for_its_layers(evidence, *pair.it, *pair.other);
   if (auto cause = follows_the_input(evidence, *pair.it, *pair.other)) return cause;
-  const bool proven = (is_spread == true && (pair.other->is_state() || !pair.other->view_of.empty())) || sent;
+  const bool of_a_file = line_that_read(*pair.other) && !pair.other->moved.known();  // nobody has spread that
+  const bool of_parts = pair.other->is_state() || !pair.other->view_of.empty();
+  const bool proven = (is_spread == true && of_parts && !of_a_file) || sent;
   const Confidence confidence = proven ? Confidence::high : Confidence::medium;
   if (pair.other->on_cpu()) {
     if (auto cause = registered_after_the_move(evidence, *pair.it, *pair.other)) return cause;
@@ -368,6 +401,7 @@ std::optional<Cause> module_split(const Evidence& evidence) {
   if (auto cause = left_on_cpu(evidence)) return cause;
   if (auto cause = inside_a_split_module(evidence)) return cause;
   if (auto cause = outside_of_hooks(evidence)) return cause;
+  if (auto cause = taken_from_its_inputs(evidence)) return cause;
   return computed_apart(evidence);
 }
 

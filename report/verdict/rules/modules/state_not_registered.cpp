@@ -326,6 +326,8 @@ std::optional<Cause> module_of_nobody(const Evidence& evidence) {
     if (auto code =
             callee ? replace_read(line.source, *callee, fmt::format("{}.to({})", *callee, device)) : std::nullopt)
       cause.fix = line_fix(line, std::move(*code));
+    else if (auto constructed = move_call_of(line.source, inner.type, device))
+      cause.fix = repair_of(line, std::move(*constructed));
     return cause;
   }
   return std::nullopt;
