@@ -4,8 +4,8 @@
 # What stands in anonymous namespaces there needs a name that no other file of the folder has, and none that hides one of an
 # outer namespace: that is no error. UNITY= compiles file by file.
 UNITY := report/record report/phrasing report/log report/traffic report/text report/placement report/verdict report/tables report/check \
-  tracker/log tracker/placement tracker/evidence cli cli/live fix/record fix/trials simulate/values/torch \
-  tests/report tests/fix
+  tracker/log tracker/placement tracker/evidence tracker/memory tracker/copy cli cli/live fix/record fix/trials simulate/values/torch \
+  binary/ptx tests/report tests/fix tests/kernels tests/binary tests/attach
 # $(call unity_file,FOLDER,SOURCES): the file that includes them; a new one is made when the folder has another file.
 define unity_file
 $$(BUILD)/obj/$(1)/unity.cpp: $(2) $$(sort $$(dir $(2)))
