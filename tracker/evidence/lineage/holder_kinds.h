@@ -18,9 +18,9 @@ class HolderKinds {
   HolderKinds(const python::Api& api, const Torch& torch, const Scope& scope, const SourceText& source)
       : api_(api), torch_(torch), scope_(scope), source_(source), texts_(api), classes_(api) {}
 
-  // Of what has the tensor under that name and is no module, `batch` of `batch.ids`. "moves": its class has a method
-  // `to` that gives a value. "frozen": its attributes cannot be assigned. "within": it is a dict or a list of a
-  // variable that moves, `batch` of `batch.rows["ids"]`. Empty for anything else.
+  // Of what has the tensor under that name and is no module, `batch` of `batch.ids` and of `batch["ids"]`. "moves": its
+  // class has a method `to` that gives a value. "frozen": its attributes cannot be assigned. "within": it is a dict or
+  // a list of a variable that moves, `batch` of `batch.rows["ids"]`. Empty for anything else.
   std::string of(const finding::Name& name);
 
  private:

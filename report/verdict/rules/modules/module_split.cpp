@@ -99,8 +99,8 @@ std::optional<Cause> taken_from_its_hook(const Evidence& evidence) {
                repair_of(line, std::move(*code))};
 }
 
-// … that it has no hook of accelerate's for: a function of the program's that PyTorch called around forward() brought
-// the input, or what that was computed from.
+// Did a hook of the program's own bring it, or what it was computed from: a function that PyTorch calls around
+// forward()?
 bool brought_by_a_hook(const Operand& it) {
   const auto by_hook = [](const Operand& each) {
     const Stack& stack = each.moved.stack;
@@ -115,6 +115,7 @@ bool brought_by_a_hook(const Operand& it) {
          });
 }
 
+// The same with hooks that accelerate has not made.
 std::optional<Cause> taken_from_its_inputs(const Evidence& evidence) {
   const auto pair = evidence.pair(
       [](const Operand& it) { return it.is_state() && it.moved.line() && it.moved.line()->project; },
