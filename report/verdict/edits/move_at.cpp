@@ -247,6 +247,19 @@ std::string moved_container(const Operand& operand, std::string_view container, 
   return fmt::format("[{} for {} in {}]", moved_element(each, device, mixed), each, value);
 }
 
+// Has what the operand is an element of there a method .to()?
+static bool moves_itself(const Operand& operand, size_t frame) {
+  return operand.holder_in(frame) == "moves";
+}
+
+// The container of which the operand is an element in that frame, on the device.
+static std::string container_moved(const Frame& here, size_t frame, const Operand& operand, std::string_view container,
+                                   const std::string& device) {
+  if (moves_itself(operand, frame)) return fmt::format("{}.to({})", container, device);
+  const std::string_view subscript = operand.name_in(frame).substr(container.size());
+  return moved_container(operand, container, subscript, container, device, here.file);
+}
+
 bool is_kept_and_written(const Evidence& evidence, size_t frame, const Operand& operand) {
   const std::string_view name = operand.name_in(frame);
   return operand.role == "attribute" && operand.on_cpu() && may_be_assigned(name) &&
@@ -322,10 +335,7 @@ std::optional<Fix> move_at(const Evidence& evidence, size_t frame, const Operand
   const bool nested = name.find(']') + 1 != name.size();
   if (nested && !imports_torch(here.file)) return std::nullopt;
   const std::string moved =
-      nested ? moved_nested(container, device)
-      : operand.holder_in(frame) == "moves"
-          ? fmt::format("{}.to({})", container, device)
-          : moved_container(operand, container, name.substr(container.size()), container, device, here.file);
+      nested ? moved_nested(container, device) : container_moved(here, frame, operand, container, device);
   // `pairs` of `for a, b in pairs`, where lines below go over it, too.
   const auto reads_it = [&](const auto& statement) { return reads(statement.second, container) > 0; };
   if (nested && is_identifier(container) && may_stand_in_front(here, container) && says_in_front(here, device) &&
@@ -377,8 +387,8 @@ static std::optional<Fix> move_dict(const Evidence& evidence, size_t frame, cons
   const Frame& here = evidence.stack[frame];
   const std::string_view name = operand.name_in(frame), dict = container_of(name), key = name.substr(dict.size());
   const bool one_step = !dict.empty() && name.find(']') + 1 == name.size() && key.find_first_of("\"'") == 1;
-  const bool itself = operand.holder_in(frame) == "moves";  // it has .to()
-  if (!one_step || !(operand.on_cpu() || itself) || !may_be_moved_in_front(here, dict, device)) return std::nullopt;
+  if (!one_step || !(operand.on_cpu() || moves_itself(operand, frame)) || !may_be_moved_in_front(here, dict, device))
+    return std::nullopt;
   const auto reads_another = [&](std::string_view text) {
     for (size_t at = find_variable(text, dict), begin = 0; at != text.npos;
          at = find_variable(text.substr(begin), dict)) {
@@ -395,8 +405,7 @@ static std::optional<Fix> move_dict(const Evidence& evidence, size_t frame, cons
   if (!reads_another(here.source) &&
       std::ranges::none_of(below, [&](const auto& statement) { return reads_another(statement.second); }))
     return std::nullopt;
-  const std::string moved =
-      itself ? fmt::format("{}.to({})", dict, device) : moved_container(operand, dict, key, dict, device, here.file);
+  const std::string moved = container_moved(here, frame, operand, dict, device);
   return line_fix(here, fmt::format("{} = {}\n{}", dict, moved, dedented(here.source)));
 }
 

@@ -398,10 +398,11 @@ static std::optional<Cause> constructed_in_the_line(const Evidence& evidence) {
     return nullptr;
   };
   const Frame& line = evidence.stack[*own];
+  const Scan scan(line.source);
   const auto pair = evidence.pair(
       [&](const Operand& it) {
         return it.role == "attribute" && it.on_cpu() && !it.moved.known() && owner(it) &&
-               evidence.made_by_line(it, *own) && move_call_of(line.source, owner(it)->type, "");
+               evidence.made_by_line(it, *own) && only_call_in(line.source, scan, owner(it)->type);
       },
       [](const Operand& other) { return !other.on_cpu(); });
   if (!pair) return std::nullopt;
