@@ -3,7 +3,9 @@
 #include "report/verdict/verdict.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "common/format.h"
 #include "finding/fields.h"
@@ -15,8 +17,12 @@
 namespace devtrace::report::verdict {
 namespace {
 
-// In order of how particular they are; among answers of equal confidence the first one stands.
-constexpr std::optional<Cause> (*kRules[])(const Evidence&) = {
+using Rule = std::optional<Cause> (*)(const Evidence&);
+using Rules = std::span<const Rule>;
+
+// What PyTorch's or CUDA's own code was doing, which frames and records tell: where one of these is sure, no other is
+// asked. In order of how particular they are.
+constexpr Rule kByOperation[] = {
     rules::host_memory,               // a kernel was given memory of the host
     rules::duplicate_device,          // ranks that came with one device
     rules::different_collectives,     // ranks that ask for different things
@@ -42,19 +48,23 @@ constexpr std::optional<Cause> (*kRules[])(const Evidence&) = {
     rules::cpp_operand_elsewhere,     // LibTorch: what a line gives to an operator lies on two devices
     rules::unguarded_kernel,          // findings at a launch: everything is elsewhere
     rules::misstated_copy,            // findings at a copy
-    rules::discarded_move,            // x.to(device) as a statement: nobody keeps the copy
     rules::gradient_elsewhere,        // what a node of autograd's graph gave
     rules::optimizer_state,           // the refusing code is an optimizer's
     rules::data_parallel,             // … a replica of nn.DataParallel
     rules::kept_from_before,          // what a parameter was before it was moved
     rules::inter_process,             // a tensor of another process
     rules::tied_weights,              // one parameter of two modules on different devices
-    rules::kept_device,               // a device that an object keeps, chosen before
-    rules::cached_state_elsewhere,    // a cache was filled on one device and is met on another
-    rules::state_not_registered,      // a module's tensor that .to() does not know of
-    rules::left_in_a_container,       // … or a batch that moves its fields has left it
-    rules::created_without_device,    // torch.zeros(…) and the like where the work goes on elsewhere
-    rules::by_the_current_device,     // made, or brought, while another device was current
+};
+
+// What has become of an operand before, which its history suggests.
+constexpr Rule kByHistory[] = {
+    rules::discarded_move,          // x.to(device) as a statement: nobody keeps the copy
+    rules::kept_device,             // a device that an object keeps, chosen before
+    rules::cached_state_elsewhere,  // a cache was filled on one device and is met on another
+    rules::state_not_registered,    // a module's tensor that .to() does not know of
+    rules::left_in_a_container,     // … or a batch that moves its fields has left it
+    rules::created_without_device,  // torch.zeros(…) and the like where the work goes on elsewhere
+    rules::by_the_current_device,   // made, or brought, while another device was current
     rules::module_split,      // parameters of one model on several devices, and nothing moves what passes between them
     rules::input_not_moved,   // what the caller gives to a model, or a label, stayed behind
     rules::left_of_one_line,  // of what one line made, another one was brought to where they meet
@@ -65,7 +75,7 @@ constexpr std::optional<Cause> (*kRules[])(const Evidence&) = {
 };
 
 // Where none of them knows: by what kind of tensor meets what kind.
-constexpr std::optional<Cause> (*kByKind[])(const Evidence&) = {
+constexpr Rule kByKind[] = {
     rules::device_of_its_class,             // what an object takes that is told no device
     rules::state_of_two_models,             // registered tensors, or what was computed from them
     rules::made_for_the_cpu,                // by a line that says so
@@ -160,15 +170,56 @@ finding::Cause as_told(const Finding& finding, Cause cause) {
   return out;
 }
 
-template <size_t kCount>
-std::optional<Cause> best_of(std::optional<Cause> (*const (&rules)[kCount])(const Evidence&),
-                             const Evidence& evidence) {
-  std::optional<Cause> best;
-  for (const auto rule : rules) {
-    auto cause = rule(evidence);
-    if (cause && (!best || cause->confidence > best->confidence)) best = std::move(cause);
-  }
-  return best;
+// A rule that names the line to change has found where it began, if it does not guess.
+bool found_where(const Cause& cause) {
+  return cause.fix && cause.fix->repairs == Repairs::cause && cause.confidence > Confidence::low;
+}
+
+bool change_one_line(const Cause& one, const Cause& other) {
+  return one.fix && other.fix && one.fix->file == other.fix->file && one.fix->line == other.fix->line;
+}
+
+// One that has no line, or only makes the failing one run, has seen what it looks like, and may be surer of that.
+bool knows_more(const Cause& one, const Cause& other) {
+  const bool found = found_where(one);
+  return found != found_where(other) && !change_one_line(one, other) ? found : one.confidence > other.confidence;
+}
+
+// Would another one change another line? Then the evidence does not tell them apart.
+bool is_rival(const Cause& one, const Cause& other) {
+  return other.confidence > Confidence::low && other.category != one.category && other.fix &&
+         !change_one_line(one, other);
+}
+
+void ask(Rules rules, const Evidence& evidence, std::vector<Cause>& answers) {
+  for (const Rule rule : rules)
+    if (auto cause = rule(evidence)) answers.push_back(std::move(*cause));
+}
+
+// The answer that knows most, the first of several. It is sure where no other one contradicts it.
+std::optional<Cause> best_of(std::vector<Cause> answers) {
+  if (answers.empty()) return std::nullopt;
+  Cause* best = &answers.front();
+  for (Cause& each : answers)
+    if (knows_more(each, *best)) best = &each;
+  if (std::ranges::any_of(answers, [&](const Cause& each) { return is_rival(*best, each); }))
+    best->confidence = std::min(best->confidence, Confidence::medium);
+  return std::move(*best);
+}
+
+std::optional<Cause> by_rules(const Evidence& evidence) {
+  std::vector<Cause> answers;
+  ask(kByOperation, evidence, answers);
+  for (Cause& each : answers)
+    if (each.confidence == Confidence::high) return std::move(each);
+  ask(kByHistory, evidence, answers);
+  return best_of(std::move(answers));
+}
+
+std::optional<Cause> by_kind(const Evidence& evidence) {
+  std::vector<Cause> answers;
+  ask(kByKind, evidence, answers);
+  return best_of(std::move(answers));
 }
 
 // Does the edit move all of the container that has both in its line: `model({key: value.to(d) for key, value in
@@ -201,11 +252,9 @@ bool is_made_of_all(const Evidence& evidence, const Evidence& traced, const Fix&
 }
 
 // The rules, asked about what the operands were computed from: never sure, for a value may have been replaced since.
-template <size_t kCount>
-std::optional<Cause> by_sources(std::optional<Cause> (*const (&rules)[kCount])(const Evidence&),
-                                const Evidence& evidence) {
+std::optional<Cause> by_sources(Rule rules, const Evidence& evidence) {
   for (const Evidence& traced : evidence.traced()) {
-    auto cause = best_of(rules, traced);
+    auto cause = rules(traced);
     if (!cause) continue;
     cause->confidence = std::min(cause->confidence, Confidence::medium);
     cause->because = traced.computed + cause->because;
@@ -456,10 +505,10 @@ std::optional<Finding> from_first_lines(const Finding& finding) {
 finding::Cause cause_of(const Finding& finding) noexcept try {
   const auto told = from_first_lines(finding);
   const Evidence evidence(told ? *told : finding);
-  std::optional<Cause> best = best_of(kRules, evidence);
-  if (!best) best = by_sources(kRules, evidence);
-  if (!best) best = best_of(kByKind, evidence);
-  if (!best) best = by_sources(kByKind, evidence);
+  std::optional<Cause> best = by_rules(evidence);
+  if (!best) best = by_sources(by_rules, evidence);
+  if (!best) best = by_kind(evidence);
+  if (!best) best = by_sources(by_kind, evidence);
   Cause cause = best ? std::move(*best) : unknown(evidence);
   for (const FixSource& source : kFixSources) {
     if (!source.wanted(evidence, cause)) continue;

@@ -1,6 +1,7 @@
 // torch.zeros(…) and the like without device=: the default device, which is the CPU, whatever the data around it is on.
 #include <algorithm>
 
+#include "common/cache_names.h"
 #include "common/format.h"
 #include "common/text.h"
 #include "report/verdict/edits/device_edits.h"
@@ -422,6 +423,9 @@ static std::optional<Cause> made_by_a_method(const Evidence& evidence) {
       evidence.pair([&](const Operand& it) { return maker_of(evidence, it) && !evidence.frame_that_made(it); },
                     [](const Operand& other) { return !other.on_cpu(); });
   if (!pair || maker_of(evidence, *pair.it)->devices[0] != pair.other->device) return std::nullopt;
+  // A module that was moved afterwards, or in the same tick of the clock, may not have told that device.
+  const auto &then = pair.it->created.time, &moved = pair.other->moved.time;
+  if (pair.other->is_state() && then && moved && *moved >= *then) return std::nullopt;
   const Frame& made = *pair.it->created.line();
   Cause cause{"created-without-device", Confidence::medium,
               fmt::format("{} was made on cpu by {}, whose module is on {}: {} says no device. It meets {}.",
@@ -447,6 +451,7 @@ std::optional<Cause> created_without_device(const Evidence& evidence) {
       !evidence.made_by_a_modules_method(it))
     return std::nullopt;
   if (is_given_to_a_module(evidence, it) || is_given_to_an_object(evidence, it)) return std::nullopt;
+  if (names_a_cache(it.name)) return std::nullopt;  // it outlives the call
   // It may well lie there: what is to choose from it has come from elsewhere.
   const auto making = evidence.frame_that_made(it), failing = innermost_project(evidence.stack);
   if (evidence.is_index_of(other, it) && making && failing && *making > *failing) return std::nullopt;

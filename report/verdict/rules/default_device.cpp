@@ -76,7 +76,10 @@ std::optional<Cause> taken_away(const Evidence& evidence) {
   for (const Operand& it : evidence.operands) {
     for (const Operand& other : evidence.operands) {
       if (it.is_state() || it.device == other.device || !evidence.taken_to_current_device(it, other)) continue;
-      return Cause{kDefaultDevice, Confidence::medium,
+      // What an element of a table or the answer of a call says is not known.
+      const std::string& line = it.moved.line()->source;
+      const bool read = says_current_device(line) || moved_to(line) || !it.device_from.says.empty();
+      return Cause{kDefaultDevice, read ? Confidence::medium : Confidence::low,
                    fmt::format("{} was on {}, where the model and {} are, and {} brought it to {}, the device that is "
                                "current, which it names without a number, or not at all.",
                                it.name, it.moved.from, other.name, at(it.moved.line()), it.device),

@@ -2,11 +2,13 @@
 // meets.
 #include <algorithm>
 
+#include "common/cache_names.h"
 #include "common/format.h"
 #include "common/text.h"
 #include "report/verdict/edits/device_edits.h"
 #include "report/verdict/edits/earlier_line.h"
 #include "report/verdict/rules.h"
+#include "report/verdict/rules/modules/left_on_cpu.h"
 #include "report/verdict/source/source_line.h"
 
 namespace devtrace::report::verdict::rules {
@@ -86,6 +88,8 @@ std::optional<Cause> model_input(const Evidence& evidence) {
   if (evidence.by_another_threads_default(*pair.other, *pair.it) ||
       evidence.by_another_threads_default(*pair.it, *pair.other))
     return std::nullopt;
+  // It was brought to where another model of the same object lies.
+  if (pair.it->moved.known() && parts_of_no_module(evidence)) return std::nullopt;
   // A part of the model went to the device that is current because a call did not say where.
   const auto& passed = pair.other->lineage;
   const bool defaulted = std::any_of(passed.begin(), passed.end(), [](const finding::Step& each) {
@@ -147,7 +151,8 @@ std::optional<Cause> given_to_a_model(const Evidence& evidence) {
   const auto given = [&](const Operand& it) {
     const Operand& from = of(it);
     return from.on_cpu() && !from.moved.known() && !from.is_of_state() && !from.name_in(*caller).empty() &&
-           from.role != "attribute" && !from.hidden() && !evidence.made_inside_model(from) && !maker_of(evidence, from);
+           from.role != "attribute" && !from.hidden() && !evidence.made_inside_model(from) &&
+           !maker_of(evidence, from) && !names_a_cache(from.name);
   };
   // An intermediate result of the failing line has no origin of its own.
   const auto inside = [&](const Operand& it) {

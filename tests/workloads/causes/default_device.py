@@ -448,3 +448,19 @@ def chosen(card):
     finally:
         torch.set_default_device(None)
 chosen("cuda:0")
+
+# === a layer goes to the current GPU, and what it is given went on with the others
+# category: default-or-current-device
+# confidence: medium
+# repairs: cause
+# fix: layer.to(self.seen.device)
+class Calibrator:
+    def __init__(self, layers, seen):
+        self.layers, self.seen = layers, seen
+    def run(self):
+        for layer in self.layers:
+            self.seen = self.seen.to(next(layer.parameters()).device)
+            layer(self.seen)
+            layer.cuda()
+            self.seen = layer(self.seen)
+Calibrator(nn.ModuleList(nn.Linear(3, 3).to(f"cuda:{index // 2}") for index in range(4)), torch.ones(2, 3)).run()

@@ -518,7 +518,7 @@ Motion(Robot(3, "cuda:0"))(nn.Linear(4, 3).to("cuda:1")(torch.ones(2, 4, device=
 
 # === images and labels go to a device that the function makes up
 # category: input-not-moved
-# confidence: high
+# confidence: medium
 # repairs: cause
 # fix: images, answers = images.to(next(model.parameters()).device), answers.to(next(model.parameters()).device)
 def one_epoch(model, batches, device="cuda:0"):

@@ -902,3 +902,20 @@ def placed(model):
 
 answers = Asked(placed(Layered())).cuda().eval()
 answers(torch.ones(2, 3))
+
+# === a model that was never moved is asked by a method with a decorator of PyTorch's
+# category: module-split-or-hook-missing
+# confidence: medium
+# repairs: line
+# fix: return speaker.to(ids.device).generate(ids)
+class Speaker(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed, self.head = nn.Embedding(5, 3), nn.Linear(3, 5)
+    @torch.no_grad()
+    def generate(self, ids):
+        return self.head(self.embed(ids)).argmax(-1)
+def answered(speaker, text):
+    ids = torch.tensor([ord(letter) % 5 for letter in text]).cuda()
+    return speaker.generate(ids)
+answered(Speaker(), "hello")

@@ -1,4 +1,6 @@
 # What objects and modules keep: causes that only structure tells apart.
+import copy
+
 import torch
 from torch import nn
 torch.manual_seed(0)
@@ -812,3 +814,21 @@ def resumed(device):
     return model(torch.tensor([0, 1], device=device))
 
 resumed("cuda:0")
+
+# === averages of parameters beside an optimizer that knows nothing of them
+# category: cached-state-elsewhere
+# confidence: low
+# repairs: line
+# fix: average.lerp_(parameter.data.to(average.device), 0.1)
+class Shadow:
+    def __init__(self, model):
+        self.kept = [copy.deepcopy(each.data) for each in model.parameters()]
+class Training:
+    def __init__(self, model):
+        self.shadow = Shadow(model)
+        self.model = model.to("cuda:0")
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+    def follow(self):
+        for average, parameter in zip(self.shadow.kept, self.model.parameters()):
+            average.lerp_(parameter.data, 0.1)
+Training(nn.Linear(3, 2)).follow()

@@ -314,14 +314,16 @@ std::optional<Cause> left_on_cpu(const Evidence& evidence) {
                                  with_place(*pair.it), pair.it->device, pair.other->name, of_model(*pair.other))) +
                   by_the_map(*pair.other),
               std::nullopt};
+  if (pair.other->hidden()) return cause;  // no .to() of the model reaches it
   const Frame& here = evidence.stack[*caller];
   const std::string_view name = pair.it->name_in(*caller);
   const auto callee = callee_with(here.source, name);
   cause.fix = fix_at_origin(evidence);
-  // Methods of the model itself call its parts. It is moved where these are called.
+  // Methods of the model itself call its parts. It is moved where these are called, and not in a decorator of
+  // PyTorch's.
+  const auto within = [&](const Frame& frame) { return owner_of(frame) == pair.other->root_class || !frame.project; };
   size_t outside = *caller;
-  while (pair.other->is_of_whole_model() && outside < evidence.stack.size() &&
-         owner_of(evidence.stack[outside]) == pair.other->root_class)
+  while (pair.other->is_of_whole_model() && outside < evidence.stack.size() && within(evidence.stack[outside]))
     ++outside;
   if (!cause.fix && outside != *caller && outside < evidence.stack.size())
     cause.fix = move_called(evidence, outside, *pair.it, {});

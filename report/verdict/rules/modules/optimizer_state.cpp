@@ -102,9 +102,13 @@ const Holder* around_an_optimizer(const Operand& it, const Operand& parameter) {
       return std::any_of(from, chain.holders.end(), [](const Holder& each) { return each.kind == "optimizer"; });
     });
   };
-  for (const Chain& chain : it.held_by)
+  // The innermost object: one further out holds all that a training has.
+  for (const Chain& chain : it.held_by) {
+    const Holder* innermost = nullptr;
     for (const Holder& holder : chain.holders)
-      if (holder.kind == "object" && holder.holds == "attribute" && holds_optimizer(holder)) return &holder;
+      if (holder.kind == "object" && holder.holds == "attribute") innermost = &holder;
+    if (innermost && holds_optimizer(*innermost)) return innermost;
+  }
   return nullptr;
 }
 

@@ -269,7 +269,9 @@ std::optional<Cause> computed_from_what_its_producer_keeps(const Evidence& evide
               fmt::format("{} was given by {}, which keeps {} ({}, created there at {}): neither a parameter nor a "
                           "buffer, so moving it left that behind. It meets {}.",
                           given.name, given.given_by.name, it.name, kept.device, at(made), with_place(*pair.other)),
-              made && made->project ? register_buffer(*made, it) : std::nullopt};
+              std::nullopt};
+  // It is the module's own, and not of an object that the module keeps.
+  if (made && made->project && kept.name.rfind('.') == 0) cause.fix = register_buffer(*made, it);
   if (!cause.fix) cause.fix = use_site(evidence);
   return cause;
 }
