@@ -180,7 +180,7 @@ bool is_project_file(const std::string& file, const std::string& standard_librar
   if (!within_packages(file).empty()) return false;
   if (file.starts_with("<frozen ") || file.starts_with("<__array_function__") || file.starts_with("<eval_with_key>"))
     return false;
-  if (is_generated(file)) return false;
+  if (is_generated(file) || file.find("/devtrace_values/") != std::string::npos) return false;  // a rehearsal's own
   // Without the GIL nobody says where the standard library lies: as a rule in .../lib/python3.11/.
   if (standard_library.empty()) return file.find("/lib/python3.") == std::string::npos;
   return !file.starts_with(standard_library + "/");

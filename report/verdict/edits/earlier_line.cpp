@@ -50,7 +50,7 @@ std::optional<std::string> still_there(const Evidence& evidence, const Frame& li
       continue;
     }
     const std::string_view name = there.name_in(frame);
-    if (is_identifier(name)) return fmt::format("{}.device", name);
+    if (is_identifier(name) && !bound_between(line, here, name)) return fmt::format("{}.device", name);
   }
   return std::nullopt;
 }
@@ -189,6 +189,16 @@ bool bound_above(const Frame& line, std::string_view variable) {
     deepest = std::min(deepest, indentation(text));
   }
   return false;
+}
+
+bool bound_between(const Frame& line, const Frame& here, std::string_view variable) {
+  return std::ranges::any_of(statements_around(line), [&](const auto& each) {
+    const auto& [number, text] = each;
+    if (number <= line.line || number >= here.line) return false;
+    const std::string_view statement = trimmed(text);
+    const size_t targets = statement.starts_with("for ") ? statement.find(" in ") : statement.find(" = ");
+    return targets != statement.npos && find_variable(statement.substr(0, targets), variable) != statement.npos;
+  });
 }
 
 std::optional<Frame> assigned_above(const Frame& line, std::string_view variable) {

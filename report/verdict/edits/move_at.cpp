@@ -108,6 +108,13 @@ const Operand* only_source(const Operand& operand, size_t frame) {
   return is_identifier(name) || kept ? &source : nullptr;
 }
 
+// `weight.copy_(slow)` below: a copy of the parameter under its name would take what is meant for the model.
+bool is_written_below(const Frame& here, const Operand& it, std::string_view name) {
+  return it.is_state() && std::ranges::any_of(statements_below(here, here.line), [&](const auto& statement) {
+           return writes_through(statement.second, name);
+         });
+}
+
 // `critic(now), critic(next)`: is the one given to what is given the other one?
 bool given_alike(std::string_view source, std::string_view name, std::string_view other) {
   const auto called = callee_of(source, name);
@@ -304,7 +311,8 @@ std::optional<Fix> move_at(const Evidence& evidence, size_t frame, const Operand
   if (here.source.empty()) return std::nullopt;
   if (name.empty() && frame == 0 && !operand.expression.empty()) {
     const Operand* const source = only_source(operand, frame);
-    const bool again = source && (source->read_again_in(frame) || reads(here.source, source->name_in(frame)) > 1);
+    const bool again = source && (source->read_again_in(frame) || reads(here.source, source->name_in(frame)) > 1) &&
+                       !is_written_below(here, *source, source->name_in(frame));
     if (again && may_stand_in_front(here, source->name_in(frame)) && says_in_front(here, device))
       return line_fix(here, move_of(source->name_in(frame), device) + dedented(here.source));
     // What an attribute gives that no object has under that name.

@@ -640,3 +640,17 @@ def fitted(points):
     return distance(points, shape)
 
 fitted(torch.ones(4, 3, device="cuda:0") * 2)
+
+# === the variable of a loop below is no word for a line above it
+# category: created-without-device
+# confidence: medium
+# repairs: line
+# fix: self.storage[name][slots] = value.to(self.storage[name].device)
+class Rows:
+    def __init__(self):
+        self.storage = {"x": torch.zeros(4, 3)}
+    def extend(self, batch):
+        slots = torch.arange(2)
+        for name, value in batch.items():
+            self.storage[name][slots] = value
+Rows().extend({"x": torch.ones(2, 3).to("cuda:0")})

@@ -464,3 +464,19 @@ class Calibrator:
             layer.cuda()
             self.seen = layer(self.seen)
 Calibrator(nn.ModuleList(nn.Linear(3, 3).to(f"cuda:{index // 2}") for index in range(4)), torch.ones(2, 3)).run()
+
+# === a generator that a function has made is a sampler's
+# category: generator
+# confidence: high
+# repairs: cause
+# fix: generator = torch.Generator(device="cpu")
+def seeded(seed, device="cuda:0"):
+    generator = torch.Generator(device=device)
+    generator.manual_seed(seed)
+    return generator
+def first_of(items):
+    sampler = torch.utils.data.RandomSampler(items, generator=seeded(3))
+    loader = torch.utils.data.DataLoader(items, sampler=sampler)
+    batches = iter(loader)
+    return next(batches)
+first_of(list(range(4)))

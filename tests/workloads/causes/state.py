@@ -832,3 +832,23 @@ class Training:
         for average, parameter in zip(self.shadow.kept, self.model.parameters()):
             average.lerp_(parameter.data, 0.1)
 Training(nn.Linear(3, 2)).follow()
+
+# === slow weights that are copied back into a layer
+# category: cached-state-elsewhere
+# confidence: low
+# repairs: line
+# fix: slow.lerp_(parameter.data.to(slow.device), 0.5)
+class SlowWeights:
+    def __init__(self, layer):
+        self.layer = layer
+        self.slow = [each.detach().clone() for each in layer.parameters()]
+    @torch.no_grad()
+    def step(self):
+        for slow, parameter in zip(self.slow, self.layer.parameters()):
+            slow.lerp_(parameter.data, 0.5)
+            parameter.copy_(slow)
+def taught(layer):
+    ahead = SlowWeights(layer)
+    layer.to("cuda:0")
+    ahead.step()
+taught(nn.Linear(3, 2))

@@ -463,7 +463,7 @@ std::optional<stacks::PythonFrame> KnownNames::line_that_made_generator(const st
   const std::string made = text.substr(begin + kGiven.size(), end - begin - kGiven.size()) + " = torch.Generator(";
   for (int line = constructed->line - 1; line > 0; --line)
     if (trimmed(lines[line - 1]).starts_with(made)) return stacks::PythonFrame{constructed->file, "", line};
-  return std::nullopt;
+  return only_line_with("torch.Generator(");
 }
 
 std::optional<bool> KnownNames::taken(std::optional<size_t> frame, std::string_view branch) const {

@@ -52,6 +52,7 @@ class KnownNames {
   // function has so. Of an attribute the only line of the file that does.
   std::optional<stacks::PythonFrame> line_that_names(size_t frame, const std::string& type) const;
   // `rng = torch.Generator()` above the only line of the program's that constructs that class with `generator=rng`.
+  // Else the only line that makes a generator.
   std::optional<stacks::PythonFrame> line_that_made_generator(const std::string& type) const;
   // The only line of the program's own files, as far as they are imported, that has that text as code, and not None
   // behind it.

@@ -195,21 +195,20 @@ finding::List<finding::Step> lineage(const python::Api& api, const Operand& oper
       step(what, stack[*frame], names.devices_at(stack, *frame, time));
   };
   if (operand.generator) {
+    // A sampler has one that the program has made for it, or that a loader has made. Or it is the library's own, which
+    // knows nothing of a default device that the program has chosen.
+    const bool within = !frames.empty() && !frames[0].project;
+    const std::string sampler = within ? frames[0].function.substr(0, frames[0].function.find('.')) : std::string();
+    const auto made = within ? names.line_that_made_generator(sampler) : std::nullopt;
     const std::string loader = "DataLoader";
-    std::optional<stacks::PythonFrame> line;
-    for (size_t frame = 0; frame < frames.size() && !line; ++frame)
+    std::optional<stacks::PythonFrame> line, chosen;
+    for (size_t frame = 0; frame < frames.size() && !made && !line; ++frame)
       if (frames[frame].project) line = names.line_that_names(frame, loader);
+    for (const char* const choice : {"torch.set_default_device(", "torch.set_default_tensor_type("})
+      if (within && !made && !line && !chosen) chosen = names.only_line_with(choice);
+    if (made) step("made", *made, {});
     if (line) step("constructed", *line, {}).call = loader;
-    // Of a sampler's: the program has made it, or has chosen a default device that the library's own knows nothing of.
-    if (!line && !frames.empty() && !frames[0].project) {
-      const std::string sampler = frames[0].function.substr(0, frames[0].function.find('.'));
-      const auto made = names.line_that_made_generator(sampler);
-      std::optional<stacks::PythonFrame> chosen;
-      for (const char* const choice : {"torch.set_default_device(", "torch.set_default_tensor_type("})
-        if (!made && !chosen) chosen = names.only_line_with(choice);
-      if (made) step("made", *made, {});
-      if (chosen) step("chosen", *chosen, {});
-    }
+    if (chosen) step("chosen", *chosen, {});
   }
   Stack first, placed;  // where it was made, and where it was brought to its device
   const auto block = operand.storage ? memory::provenance::block_at(operand.storage) : std::nullopt;
