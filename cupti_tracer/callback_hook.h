@@ -70,6 +70,7 @@ class [[maybe_unused]] CallbackCall {  // some hooks ask it nothing
   }
   uint32_t correlation_id() const { return callback_context->correlation_id; }
   const void* caller() const { return reinterpret_cast<const void*>(stacks::caller::address()); }
+  const void* frame() const { return nullptr; }
 };
 
 }  // namespace devtrace::cupti_tracer

@@ -380,9 +380,9 @@ void range_opened(const void* address, size_t bytes) {
   memory::opened_access::of_range(number(address), bytes);
 }
 
-void device_changed(int ordinal) {
+void device_changed(int ordinal, const void* hook) {
   thread_state::set_device(ordinal);
-  if (options().launches && !thread_state::inside()) memory::device_history::chosen(ordinal);
+  if (options().launches && !thread_state::inside()) memory::device_history::chosen(ordinal, hook);
 }
 
 void refused(const Refused& refusal) {

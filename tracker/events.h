@@ -135,8 +135,9 @@ void peers_changed(int device, int peer, bool allowed, bool own);
 // The program opened a range of mapped memory to devices that it named.
 void range_opened(const void* address, size_t bytes);
 
-// Hot. The calling thread's current device was set; -1: to one that has to be asked for.
-void device_changed(int ordinal);
+// Hot. The calling thread's current device was set; -1: to one that has to be asked for. `hook`: the frame of
+// cudaSetDevice's hook; null: it was set in another way.
+void device_changed(int ordinal, const void* hook = nullptr);
 
 // PyTorch is about to refuse an operation. Called with no lock held, before the exception exists.
 void refused(const Refused& refusal);

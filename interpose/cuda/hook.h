@@ -23,6 +23,7 @@
 //   value_at_entry(make)   make()'s value as it was before the original was called
 //   correlation_id()       under which the call's own time comes later; 0: it does not
 //   caller()               an address in the code that called the function
+//   frame()                the frame of the function that it called; null where that is CUDA's own
 #pragma once
 
 #include <cstddef>

@@ -74,6 +74,7 @@ class InterceptedCall {
   }
   uint32_t correlation_id() const { return 0; }
   [[gnu::always_inline]] const void* caller() const { return __builtin_return_address(0); }
+  [[gnu::always_inline]] const void* frame() const { return __builtin_frame_address(0); }
 
  private:
   // How many calls this one is made in. A handler may have left an earlier one by siglongjmp: what is called within a

@@ -36,7 +36,7 @@ void ask_anew(const Call& call) {
 RUNTIME_HOOK(cudaSetDevice, (int device)) {
   const Call call;
   const cudaError_t result = CALL_RUNTIME(cudaSetDevice, (device));
-  if (call.enabled() && result == cudaSuccess) events::device_changed(device);
+  if (call.enabled() && result == cudaSuccess) events::device_changed(device, call.frame());
   return result;
 }
 

@@ -7,6 +7,7 @@
 #include "tracker/base/clock.h"
 #include "tracker/base/process_start.h"
 #include "tracker/base/thread_state.h"
+#include "tracker/stacks/native/device_guard.h"
 
 namespace devtrace::memory::device_history {
 namespace {
@@ -35,6 +36,14 @@ struct Choices {
   std::array<Place, kKept> kept{};
   std::atomic<size_t> count{0};
   std::atomic<int> default_device{0};
+  // What follows is its thread's alone. A guard that lasts: where the line stands that has it, and what it has chosen.
+  // Nearly all come to their end before anybody asks, and nobody has taken a stack of them.
+  struct {
+    stacks::PythonPosition line;
+    int device;
+    uint64_t time;
+  } guard{};
+  uint64_t come_back_to = 0;  // devices, a bit each: PyTorch's guards do not where a device has no context yet
 
   size_t size() const { return count.load(std::memory_order_relaxed); }
 };
@@ -96,37 +105,81 @@ std::optional<Copy> copy_of(const Choices& choices) {
   return std::nullopt;
 }
 
-}  // namespace
+// The device of what the last choice stands on; with `less` 0 of that itself.
+int device_below(const Choices& choices, size_t less) {
+  const size_t count = choices.size();
+  return count > less ? choices.kept[count - less - 1].device.load(std::memory_order_relaxed)
+                      : choices.default_device.load(std::memory_order_relaxed);
+}
 
-void chosen(int device) {
-  const stacks::StackId stack = stacks::capture();
-  Choices& choices = device_history::choices();
-  const Writing writing(choices);
+constexpr uint64_t bit_of(int device) {
+  return device >= 0 && device < 64 ? uint64_t{1} << device : 0;
+}
+
+void push(Choices& choices, const Choice& choice) {
   size_t count = choices.size();
-  if (count > 0) {
-    const Choice last = choices.kept[count - 1].get();
-    if (last.stack == stack || stacks::call_site_of(last.stack) == stacks::call_site_of(stack)) {
-      const int before = count > 1 ? choices.kept[count - 2].get().device : choices.default_device.load();
-      if (before == device) return choices.count.store(count - 1, std::memory_order_relaxed);
-      if (last.device == device) return;
-    }
-  }
   if (count == kKept) {
     for (size_t i = 1; i < kKept; ++i) choices.kept[i - 1].set(choices.kept[i].get());
     --count;
     choices.default_device = -2;  // no longer what is below
   }
-  choices.kept[count].set({device, stack, now_in_order(stacks::is_native(stack))});
+  choices.kept[count].set(choice);
   choices.count.store(count + 1, std::memory_order_relaxed);
 }
 
+// For who wants to know of it while it lasts, or makes another choice: its stack is that of now. Where its line has
+// gone on, or has called other code of Python's, nobody knows that: then it is left out.
+void keep_guard(Choices& choices) {
+  if (!choices.guard.line) return;
+  const bool stands = stacks::python_position() == choices.guard.line;
+  choices.guard.line = {};
+  if (!stands) {
+    choices.come_back_to &= ~bit_of(device_below(choices, 0));
+    return;
+  }
+  const stacks::StackId stack = stacks::capture();
+  const Writing writing(choices);
+  push(choices, {choices.guard.device, stack, choices.guard.time});
+}
+
+}  // namespace
+
+void chosen(int device, const void* hook) {
+  Choices& choices = device_history::choices();
+  const stacks::PythonPosition here = stacks::python_position();
+  if (here && choices.guard.line == here && device_below(choices, 0) == device) {
+    choices.guard.line = {};
+    return;
+  }
+  keep_guard(choices);
+  if (here && (choices.come_back_to & bit_of(device_below(choices, 0))) != 0 && stacks::caller::is_device_guard(hook)) {
+    choices.guard = {here, device, now_in_order(false)};
+    return;
+  }
+  const stacks::StackId stack = stacks::capture();
+  const Writing writing(choices);
+  if (const size_t count = choices.size(); count > 0) {
+    const Choice last = choices.kept[count - 1].get();
+    if (last.stack == stack || stacks::call_site_of(last.stack) == stacks::call_site_of(stack)) {
+      if (device_below(choices, 1) == device) {
+        choices.come_back_to |= bit_of(device);
+        return choices.count.store(count - 1, std::memory_order_relaxed);
+      }
+      if (last.device == device) return;
+    }
+  }
+  push(choices, {device, stack, now_in_order(stacks::is_native(stack))});
+}
+
 std::optional<Choice> last() {
+  if (mine) keep_guard(*mine);
   if (!mine || mine->size() == 0) return std::nullopt;
   const Choice choice = mine->kept[mine->size() - 1].get();
   return holds(choice) ? std::optional(choice) : std::nullopt;
 }
 
 std::vector<Choice> kept() {
+  if (mine) keep_guard(*mine);
   std::vector<Choice> found;
   for (size_t i = 0; mine && i < mine->size(); ++i)
     if (const Choice choice = mine->kept[i].get(); holds(choice)) found.push_back(choice);
@@ -134,6 +187,7 @@ std::vector<Choice> kept() {
 }
 
 AtATime held_at(uint32_t thread, uint64_t time) {
+  if (mine) keep_guard(*mine);
   AtATime answer;
   bool incomplete = taken.load(std::memory_order_relaxed) >= kThreads;
   const auto look = [&](const Choices& choices) {

@@ -15,9 +15,9 @@ struct Choice {
   uint64_t time = 0;  // nanoseconds since the epoch; in the order of the thread's own allocations
 };
 
-// Hot. The calling thread's device was set. What one statement sets and then puts back (PyTorch's device guards, around
-// nearly every operation) leaves no trace.
-void chosen(int device);
+// Hot. The calling thread's device was set, by cudaSetDevice's hook with that frame; null: in another way. What one
+// statement sets and then puts back (PyTorch's device guards, around nearly every operation) leaves no trace.
+void chosen(int device, const void* hook = nullptr);
 
 // The choice that still holds; nothing when this thread never made one: CUDA then takes the first device.
 std::optional<Choice> last();

@@ -206,6 +206,16 @@ uint32_t frame_id(const Layout& layout, const RawFrame& raw) {
 
 }  // namespace
 
+PythonPosition python_position() {
+  const PythonReader* reader = python_reader();
+  if (reader == nullptr || reader->api.Py_IsFinalizing() || !LastStack::knows(reader->layout)) return {};
+  const auto thread = reinterpret_cast<uintptr_t>(reader->api.PyGILState_GetThisThreadState());
+  PythonPosition here;
+  if (thread == 0 || !top_frame(reader->layout, PlainMemory(), thread, here.frame) || here.frame == 0) return {};
+  PlainMemory().read(here.frame + reader->layout.frame_instruction, here.instruction);
+  return here;
+}
+
 StackId capture_python() {
   return captured_python() & ~kInModuleCall;
 }

@@ -78,6 +78,15 @@ Captured capture_with_call();
 // innermost frame of the user's own on. 0: of none.
 StackId call_site_of(StackId id);
 
+// Hot. Where the calling thread's innermost Python frame stands. While nothing but what it has called runs, it is the
+// same, and then so is the whole stack. No frame: there is none, or frames do not say it by an address.
+struct PythonPosition {
+  uintptr_t frame = 0, instruction = 0;
+  explicit operator bool() const { return frame != 0; }
+  bool operator==(const PythonPosition&) const = default;
+};
+PythonPosition python_position();
+
 // The same for one event, of which several want to know it: taken when the first asks.
 class OnePythonStack {
  public:

@@ -139,6 +139,44 @@ def test_without_sources_there_is_nothing_around(rehearse):
     assert "around" not in str(outcome.finding["python"])
 
 
+GUARDS = """
+import torch
+x, y = torch.ones(3, device="cuda:0"), torch.ones(3, device="cuda:1")
+for _ in range(8):
+    (torch.ones(3, device="cuda:1") + 1).sum()
+def refused(operation):
+    try:
+        operation(x, y)
+    except RuntimeError:
+        pass
+refused(torch.add)
+with torch.cuda.device(1):  # WITH
+    refused(torch.sub)
+    (torch.ones(3, device="cuda:0") + 1).sum()
+    refused(torch.mul)
+refused(torch.div)
+torch.cuda.set_device(1)  # ONE
+torch.cuda.set_device(0)  # ZERO
+(torch.ones(3, device="cuda:1") + 1).sum()
+refused(torch.maximum)
+"""
+
+
+def test_guards_leave_no_trace_and_what_outlasts_its_line_does(rehearse):
+    """Once it is known who they are, no stack is taken of guards: the first ones of a process are all that teaches that."""
+    outcome = rehearse(GUARDS)
+    lines = {mark: line_of(outcome, f"# {mark}") for mark in ("WITH", "ONE", "ZERO")}
+
+    def changes(finding):
+        return [(change["device"], next(frame["line"] for frame in change["python"] if frame.get("project"))) for change in finding.get("device_changes", [])]
+
+    within = [("cuda:1", lines["WITH"])]
+    after = [*within, ("cuda:0", lines["WITH"])]
+    expected = [[], within, within, after, [*after, ("cuda:1", lines["ONE"]), ("cuda:0", lines["ZERO"])]]
+    assert [changes(finding) for finding in outcome.findings] == expected
+    assert [finding["current_device"] for finding in outcome.findings] == ["cuda:0", "cuda:1", "cuda:1", "cuda:0", "cuda:0"]
+
+
 def test_a_guard_around_the_refused_operation_is_no_choice(rehearse):
     """PyTorch makes an operand's device current while it checks: the user chose nothing."""
     outcome = rehearse("import torch\ntorch.ones(3, device='cuda:1') + torch.ones(3, device='cuda:0')\n")

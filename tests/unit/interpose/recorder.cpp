@@ -72,7 +72,7 @@ void peers_changed(int device, int peer, bool allowed, bool own) {
   recorder::peers.push_back({device, peer, allowed, own});
 }
 void range_opened(const void*, size_t) {}
-void device_changed(int ordinal) {
+void device_changed(int ordinal, const void*) {
   thread_state::set_device(ordinal);
   recorder::devices.push_back(ordinal);
 }
