@@ -141,7 +141,6 @@ class Learner:
 # line: jacobian.py: v = v.cuda()
 # line: jacobian.py: v = self._random_vector(
 # line: jacobian.py: v = torch.randn(
-# line: mnist.py: parser.add_argument("--device"
 # line: mnist.py: device = torch.device(
 # repair: jacobian.py: v = v.cuda() -> v = v.to(x.device)
 import mnist
