@@ -160,8 +160,7 @@ from gat import GAT
 from misc import MolGraph
 
 cfg = {"gpu_ids": [1], "model": {"type": Classifier.__name__, "num_classes": 2}}
-backbone = {"type": GAT.__name__, "in_feats": 4, "hidden_feats": 6, "num_layers": 2}
-cfg["model"]["backbone"] = backbone
+cfg["model"]["backbone"] = {"type": GAT.__name__, "in_feats": 4, "hidden_feats": 6, "num_layers": 2}
 cfg.update(optimizer={"lr": 0.05}, epochs=4)
 
 
@@ -321,8 +320,8 @@ import torch
 
 from atoms import AtomLoader, small_molecules
 from base import SCFBase
-from distributed import get_device
 from train_validate_test import train_validate_test
+from utils import get_device
 
 config = {"num_epoch": 2, "batch_size": 4, "hidden_dim": 8, "learning_rate": 0.02, "trace_level": 0}
 
@@ -338,7 +337,10 @@ def run_training(config):
 
 if __name__ == "__main__":
     run_training(config)
-# --- distributed.py
+# --- utils.py
+import contextlib
+import time
+
 import torch
 
 
@@ -346,9 +348,6 @@ def get_device(use_gpu=True, rank_per_model=1, local_rank=0):
     if use_gpu and torch.cuda.is_available():
         return torch.device("cuda", local_rank // rank_per_model % torch.cuda.device_count())
     return torch.device("cpu")
-# --- tracer.py
-import contextlib
-import time
 
 
 class Tracer:
@@ -368,8 +367,7 @@ tr = Tracer()
 # --- train_validate_test.py
 import torch
 
-from distributed import get_device
-from tracer import tr
+from utils import get_device, tr
 
 
 def iterate_tqdm(loader, verbosity=0):
