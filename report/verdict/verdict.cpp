@@ -185,10 +185,11 @@ bool knows_more(const Cause& one, const Cause& other) {
   return found != found_where(other) && !change_one_line(one, other) ? found : one.confidence > other.confidence;
 }
 
-// Would another one change another line? Then the evidence does not tell them apart.
+// Would another one change another line, or is the one that both would change only where the two meet? Then the
+// evidence does not tell them apart.
 bool is_rival(const Cause& one, const Cause& other) {
   return other.confidence > Confidence::low && other.category != one.category && other.fix &&
-         !change_one_line(one, other);
+         !(found_where(one) && change_one_line(one, other));
 }
 
 void ask(Rules rules, const Evidence& evidence, std::vector<Cause>& answers) {
@@ -409,9 +410,14 @@ void name_the_constructor(const Evidence& evidence, Cause& cause) {
 void name_the_maker(const Evidence& evidence, Cause& cause) {
   const bool plain = cause.category == "input-not-moved" || cause.category == "unknown" ||
                      cause.category == "module-split-or-hook-missing";
-  if (!plain || cause.confidence == Confidence::high || !cause.fix || cause.fix->repairs != Repairs::cause) return;
+  if (!plain || !cause.fix || cause.fix->repairs != Repairs::cause) return;
   const Frame* const made = maker_changed_by(evidence, *cause.fix);
   if (!made) return;
+  // What was surely left there may as well be called made there.
+  if (cause.confidence == Confidence::high) {
+    cause.confidence = Confidence::medium;
+    return;
+  }
   cause.category = "created-without-device";
   cause.because += fmt::format(" It began at {}, which says no device.", at(made));
 }

@@ -3,6 +3,7 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
+#include <utility>
 
 #include "tracker/base/clock.h"
 #include "tracker/base/process_start.h"
@@ -43,7 +44,10 @@ struct Choices {
     int device;
     uint64_t time;
   } guard{};
-  uint64_t come_back_to = 0;  // devices, a bit each: PyTorch's guards do not where a device has no context yet
+  // A guard puts no device back that has no context yet; PyTorch then takes that for the current one, and CUDA the
+  // other one. So a guard is known to come back only where others have, and where the one before it did.
+  uint64_t come_back_to = 0;  // devices, a bit each
+  bool begun = false;         // a guard was what set the device last
 
   size_t size() const { return count.load(std::memory_order_relaxed); }
 };
@@ -147,12 +151,14 @@ void keep_guard(Choices& choices) {
 void chosen(int device, const void* hook) {
   Choices& choices = device_history::choices();
   const stacks::PythonPosition here = stacks::python_position();
-  if (here && choices.guard.line == here && device_below(choices, 0) == device) {
+  const bool begins = here && stacks::caller::is_device_guard(hook);
+  const bool follows = std::exchange(choices.begun, begins);
+  if (!begins && here && choices.guard.line == here && device_below(choices, 0) == device) {
     choices.guard.line = {};
     return;
   }
   keep_guard(choices);
-  if (here && (choices.come_back_to & bit_of(device_below(choices, 0))) != 0 && stacks::caller::is_device_guard(hook)) {
+  if (begins && !follows && (choices.come_back_to & bit_of(device_below(choices, 0))) != 0) {
     choices.guard = {here, device, now_in_order(false)};
     return;
   }
@@ -162,7 +168,7 @@ void chosen(int device, const void* hook) {
     const Choice last = choices.kept[count - 1].get();
     if (last.stack == stack || stacks::call_site_of(last.stack) == stacks::call_site_of(stack)) {
       if (device_below(choices, 1) == device) {
-        choices.come_back_to |= bit_of(device);
+        if (!begins) choices.come_back_to |= bit_of(device);
         return choices.count.store(count - 1, std::memory_order_relaxed);
       }
       if (last.device == device) return;

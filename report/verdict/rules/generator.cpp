@@ -5,6 +5,7 @@
 #include "report/verdict/edits/device_edits.h"
 #include "report/verdict/rules.h"
 #include "report/verdict/source/source_line.h"
+#include "report/verdict/source/statement_scan.h"
 
 namespace devtrace::report::verdict::rules {
 namespace {
@@ -64,8 +65,12 @@ std::optional<Fix> make_generator_there(const Operand* generator, std::string_vi
   if (!generator) return std::nullopt;
   for (const finding::Step& step : generator->lineage) {
     if (step.what != "made") continue;
-    auto code = give_argument(step.line.source, "torch.Generator", "device", fmt::format("\"{}\"", wanted));
-    return repair_of(step.line, code.value_or(std::string()));
+    const std::string_view source = step.line.source;
+    const Scan scan(source);
+    const auto call = only_call_in(source, scan, "torch.Generator");  // which takes nothing but a device
+    if (!call) return repair_of(step.line, {});
+    return repair_of(step.line,
+                     dedented(spliced(source, {call->open + 1, call->close}, fmt::format("device=\"{}\"", wanted))));
   }
   return std::nullopt;
 }

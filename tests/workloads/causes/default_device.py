@@ -480,3 +480,18 @@ def first_of(items):
     batches = iter(loader)
     return next(batches)
 first_of(list(range(4)))
+
+# === a loader is given a generator of the GPU
+# category: generator
+# confidence: high
+# repairs: cause
+# fix: generator = torch.Generator(device="cpu")
+def loader_of(items, device="cuda:0"):
+    generator = torch.Generator(device)
+    return torch.utils.data.DataLoader(
+        items, shuffle=True,
+        generator=generator)
+def first_of(loader):
+    for item in loader:
+        return item
+first_of(loader_of(list(range(4))))

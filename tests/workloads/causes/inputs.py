@@ -100,7 +100,7 @@ finally:
 
 # === an object's device without a number
 # category: input-not-moved
-# confidence: high
+# confidence: medium
 # repairs: cause
 # fix: rows = torch.ones(2, 4, device=self.device)
 class Runner:

@@ -456,7 +456,7 @@ std::optional<stacks::PythonFrame> KnownNames::line_that_made_generator(const st
   const auto constructed = only_line_with(type + "(");
   if (!constructed) return std::nullopt;
   const Lines& lines = source_.file(constructed->file);
-  const std::string& text = lines[constructed->line - 1];
+  const std::string text = source_.lines(constructed->file, constructed->line);  // it may be of several lines
   size_t begin = text.find(kGiven), end = begin + kGiven.size();
   if (begin == text.npos) return std::nullopt;
   while (end < text.size() && word_char(text[end])) ++end;

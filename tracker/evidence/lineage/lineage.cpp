@@ -195,12 +195,13 @@ finding::List<finding::Step> lineage(const python::Api& api, const Operand& oper
       step(what, stack[*frame], names.devices_at(stack, *frame, time));
   };
   if (operand.generator) {
-    // A sampler has one that the program has made for it, or that a loader has made. Or it is the library's own, which
-    // knows nothing of a default device that the program has chosen.
+    // The program has made it for a sampler or a loader, or a loader has, for its sampler. Or it is the library's own,
+    // which knows nothing of a default device that the program has chosen.
     const bool within = !frames.empty() && !frames[0].project;
-    const std::string sampler = within ? frames[0].function.substr(0, frames[0].function.find('.')) : std::string();
-    const auto made = within ? names.line_that_made_generator(sampler) : std::nullopt;
     const std::string loader = "DataLoader";
+    std::string user = within ? frames[0].function.substr(0, frames[0].function.find('.')) : std::string();
+    if (user.starts_with('_')) user = loader;  // its iterator
+    const auto made = within ? names.line_that_made_generator(user) : std::nullopt;
     std::optional<stacks::PythonFrame> line, chosen;
     for (size_t frame = 0; frame < frames.size() && !made && !line; ++frame)
       if (frames[frame].project) line = names.line_that_names(frame, loader);
