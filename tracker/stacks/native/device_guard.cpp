@@ -78,7 +78,7 @@ bool is_device_guard(const void* hook) {
   if (known.load(std::memory_order_acquire)) [[likely]]
     return goes_on == exchange.goes_on && stack[exchange.word] - exchange.python >= exchange.python_bytes;
   if (attempts.fetch_add(1, std::memory_order_relaxed) < kMostAttempts && !learning.exchange(true)) {
-    learn(goes_on, stack);
+    if (!known.load(std::memory_order_relaxed)) learn(goes_on, stack);
     learning.store(false, std::memory_order_release);
   }
   return false;
