@@ -35,22 +35,33 @@ struct Choices {
   std::atomic<uint32_t> version{0};  // odd: being written
   std::atomic<uint32_t> thread{0};
   std::array<Place, kKept> kept{};
-  std::atomic<size_t> count{0};
+  std::atomic<uint32_t> count{0};
+  // What follows is its thread's alone.
+  // A guard lasts. What it has chosen stands in the first place behind those that count, the line that has it in the
+  // next one: variables of threads are to be small. Nearly all guards come to their end before anybody asks, and nobody
+  // has taken a stack of them.
+  bool guarded = false;
+  bool begun = false;  // a guard was what set the device last
+  // Devices, a bit each. A guard puts no device back that has no context yet; PyTorch then takes that for the current
+  // one, and CUDA the other one. So a guard is known to come back only where others have, and where the last one did.
+  uint16_t come_back_to = 0;
   std::atomic<int> default_device{0};
-  // What follows is its thread's alone. A guard that lasts: where the line stands that has it, and what it has chosen.
-  // Nearly all come to their end before anybody asks, and nobody has taken a stack of them.
-  struct {
-    stacks::PythonPosition line;
-    int device;
-    uint64_t time;
-  } guard{};
-  // A guard puts no device back that has no context yet; PyTorch then takes that for the current one, and CUDA the
-  // other one. So a guard is known to come back only where others have, and where the one before it did.
-  uint64_t come_back_to = 0;  // devices, a bit each
-  bool begun = false;         // a guard was what set the device last
 
   size_t size() const { return count.load(std::memory_order_relaxed); }
+
+  stacks::PythonPosition guard_line() const {
+    const Choice line = kept[size() + 1].get();
+    return {line.time, static_cast<uint32_t>(line.device) | uintptr_t{line.stack} << 32};
+  }
+  void begin_guard(int device, uint64_t time, const stacks::PythonPosition& line) {
+    kept[size()].set({device, 0, time});
+    kept[size() + 1].set(
+        {static_cast<int>(line.instruction), static_cast<stacks::StackId>(line.instruction >> 32), line.frame});
+    guarded = true;
+  }
+  bool has_room_for_guard() const { return size() + 2 <= kKept; }
 };
+static_assert(sizeof(Choices) <= 152);
 
 // Those of the first threads that chose a device outlive them: who moved a tensor may be gone. Where there is no place
 // left, a thread keeps its own to itself. Plain data, no destructor: hooks still run while a thread's destructors do.
@@ -116,8 +127,8 @@ int device_below(const Choices& choices, size_t less) {
                       : choices.default_device.load(std::memory_order_relaxed);
 }
 
-constexpr uint64_t bit_of(int device) {
-  return device >= 0 && device < 64 ? uint64_t{1} << device : 0;
+constexpr uint16_t bit_of(int device) {
+  return device >= 0 && device < 16 ? static_cast<uint16_t>(1u << device) : uint16_t{0};
 }
 
 void push(Choices& choices, const Choice& choice) {
@@ -128,22 +139,23 @@ void push(Choices& choices, const Choice& choice) {
     choices.default_device = -2;  // no longer what is below
   }
   choices.kept[count].set(choice);
-  choices.count.store(count + 1, std::memory_order_relaxed);
+  choices.count.store(static_cast<uint32_t>(count + 1), std::memory_order_relaxed);
 }
 
 // For who wants to know of it while it lasts, or makes another choice: its stack is that of now. Where its line has
 // gone on, or has called other code of Python's, nobody knows that: then it is left out.
 void keep_guard(Choices& choices) {
-  if (!choices.guard.line) return;
-  const bool stands = stacks::python_position() == choices.guard.line;
-  choices.guard.line = {};
+  if (!choices.guarded) return;
+  const bool stands = stacks::python_position() == choices.guard_line();
+  choices.guarded = false;
   if (!stands) {
-    choices.come_back_to &= ~bit_of(device_below(choices, 0));
+    choices.come_back_to &= static_cast<uint16_t>(~bit_of(device_below(choices, 0)));
     return;
   }
-  const stacks::StackId stack = stacks::capture();
+  Choice choice = choices.kept[choices.size()].get();
+  choice.stack = stacks::capture();
   const Writing writing(choices);
-  push(choices, {choices.guard.device, stack, choices.guard.time});
+  push(choices, choice);
 }
 
 }  // namespace
@@ -153,15 +165,14 @@ void chosen(int device, const void* hook) {
   const stacks::PythonPosition here = stacks::python_position();
   const bool begins = here && stacks::caller::is_device_guard(hook);
   const bool follows = std::exchange(choices.begun, begins);
-  if (!begins && here && choices.guard.line == here && device_below(choices, 0) == device) {
-    choices.guard.line = {};
+  if (choices.guarded && !begins && choices.guard_line() == here && device_below(choices, 0) == device) {
+    choices.guarded = false;
     return;
   }
   keep_guard(choices);
-  if (begins && !follows && (choices.come_back_to & bit_of(device_below(choices, 0))) != 0) {
-    choices.guard = {here, device, now_in_order(false)};
-    return;
-  }
+  if (begins && !follows && (choices.come_back_to & bit_of(device_below(choices, 0))) != 0 &&
+      choices.has_room_for_guard())
+    return choices.begin_guard(device, now_in_order(false), here);
   const stacks::StackId stack = stacks::capture();
   const Writing writing(choices);
   if (const size_t count = choices.size(); count > 0) {
@@ -169,7 +180,7 @@ void chosen(int device, const void* hook) {
     if (last.stack == stack || stacks::call_site_of(last.stack) == stacks::call_site_of(stack)) {
       if (device_below(choices, 1) == device) {
         if (!begins) choices.come_back_to |= bit_of(device);
-        return choices.count.store(count - 1, std::memory_order_relaxed);
+        return choices.count.store(static_cast<uint32_t>(count - 1), std::memory_order_relaxed);
       }
       if (last.device == device) return;
     }
