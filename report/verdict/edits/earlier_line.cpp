@@ -38,6 +38,17 @@ std::optional<std::string> said_for_another(const Frame& line, const Operand& th
   return from.name;
 }
 
+// Has a line got the variable its value that stands between that line and the one that runs here?
+bool bound_between(const Frame& line, const Frame& here, std::string_view variable) {
+  return std::ranges::any_of(statements_around(line), [&](const auto& each) {
+    const auto& [number, text] = each;
+    if (number <= line.line || number >= here.line) return false;
+    const std::string_view statement = trimmed(text);
+    const size_t targets = statement.starts_with("for ") ? statement.find(" in ") : statement.find(" = ");
+    return targets != statement.npos && find_variable(statement.substr(0, targets), variable) != statement.npos;
+  });
+}
+
 // What a frame of the same function that still runs has had since before that line.
 std::optional<std::string> still_there(const Evidence& evidence, const Frame& line, const Operand& there) {
   for (size_t frame = 0; frame < evidence.stack.size(); ++frame) {
@@ -191,14 +202,9 @@ bool bound_above(const Frame& line, std::string_view variable) {
   return false;
 }
 
-bool bound_between(const Frame& line, const Frame& here, std::string_view variable) {
-  return std::ranges::any_of(statements_around(line), [&](const auto& each) {
-    const auto& [number, text] = each;
-    if (number <= line.line || number >= here.line) return false;
-    const std::string_view statement = trimmed(text);
-    const size_t targets = statement.starts_with("for ") ? statement.find(" in ") : statement.find(" = ");
-    return targets != statement.npos && find_variable(statement.substr(0, targets), variable) != statement.npos;
-  });
+bool named_before(const Evidence& evidence, size_t frame, const Operand& operand, const Frame& line) {
+  const Frame& here = evidence.stack[frame];
+  return there_before(operand, here, line) && !bound_between(line, here, variable_of(operand.name_in(frame)));
 }
 
 std::optional<Frame> assigned_above(const Frame& line, std::string_view variable) {

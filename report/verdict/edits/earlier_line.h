@@ -32,8 +32,8 @@ size_t find_variable(std::string_view text, std::string_view variable);
 // Does the variable have its value before that line runs, as the lines above it show? What stands deeper than the line
 // may not have run.
 bool bound_above(const Frame& line, std::string_view variable);
-// Has a line of the function's got it its value that stands between that line and the one that runs here?
-bool bound_between(const Frame& line, const Frame& here, std::string_view variable);
+// Was the operand there before that line of that frame's function ran, under the name that the function has for it now?
+bool named_before(const Evidence& evidence, size_t frame, const Operand& operand, const Frame& line);
 
 // The line above that gave the variable its value last, where it stands in the same block or one around it and nothing
 // but an assignment.

@@ -324,8 +324,7 @@ std::optional<Fix> say_device_where_placed(const Evidence& evidence, const Opera
     const Frame& here = evidence.stack[frame];
     if (!here.same_function(*line) || here.line <= line->line) continue;
     // A temporary's device is said by what it was computed from, of which nobody knows since when it is there.
-    const bool named = !target.name_in(frame).empty() && there_before(target, here, *line) &&
-                       !bound_between(*line, here, variable_of(target.name_in(frame)));
+    const bool named = !target.name_in(frame).empty() && named_before(evidence, frame, target, *line);
     if (named) device = device_expression(evidence, frame, target);
     break;
   }

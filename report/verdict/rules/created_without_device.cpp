@@ -466,8 +466,7 @@ std::optional<Cause> created_without_device(const Evidence& evidence) {
                           with_place(other)),
               std::nullopt};
   cause.fix = fix_at_origin(evidence);
-  if (!cause.fix && here && there_before(other, evidence.stack[*frame], made) &&
-      !bound_between(made, evidence.stack[*frame], variable_of(other.name_in(*frame)))) {
+  if (!cause.fix && here && named_before(evidence, *frame, other, made)) {
     if (auto line = give_device(made.source, device_expression(evidence, *frame, other))) {
       cause.fix = repair_of(made, std::move(*line));
     }

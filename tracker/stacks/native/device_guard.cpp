@@ -64,9 +64,10 @@ void learn(uintptr_t goes_on, const uintptr_t* stack) {
   uint64_t same = 0;
   for (size_t word = 0; word < kWords; ++word) same |= uint64_t{stack[word] == caller} << word;
   candidates &= same;
-  exchange = {goes_on, static_cast<size_t>(__builtin_ctzll(candidates | uint64_t{1} << (kWords - 1))),
-              code.python.begin, code.python.bytes};
-  if (++calls >= kCalls && __builtin_popcountll(candidates) == 1) known.store(true, std::memory_order_release);
+  exchange.goes_on = goes_on;
+  if (++calls < kCalls || __builtin_popcountll(candidates) != 1) return;
+  exchange = {goes_on, static_cast<size_t>(__builtin_ctzll(candidates)), code.python.begin, code.python.bytes};
+  known.store(true, std::memory_order_release);
 }
 
 }  // namespace
