@@ -23,12 +23,23 @@ inline uint64_t now_exact() {
 
 // The calling thread's next time: later than its last one, though both fall within one tick of the coarse clock. What a
 // thread did keeps its order. A clock that was set back is followed.
+namespace detail {
+inline uint64_t& last_in_order() {
+  static thread_local constinit uint64_t last = 0;
+  return last;
+}
+}  // namespace detail
 inline uint64_t now_in_order(bool exact) {
   constexpr uint64_t kLongestTick = 20'000'000;  // nanoseconds
-  static thread_local constinit uint64_t last = 0;
+  uint64_t& last = detail::last_in_order();
   const uint64_t now = exact ? now_exact() : now_coarse();
   last = last >= now && last - now < kLongestTick ? last + 1 : now;
   return last;
+}
+// Without a look at the clock: right after its last time.
+inline uint64_t next_in_order() {
+  uint64_t& last = detail::last_in_order();
+  return last != 0 ? ++last : now_in_order(false);
 }
 
 }  // namespace devtrace

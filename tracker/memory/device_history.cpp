@@ -144,8 +144,7 @@ void push(Choices& choices, const Choice& choice) {
 
 // For who wants to know of it while it lasts, or makes another choice: its stack is that of now. Where its line has
 // gone on, or has called other code of Python's, nobody knows that: then it is left out.
-void keep_guard(Choices& choices) {
-  if (!choices.guarded) return;
+[[gnu::noinline]] void keep_begun_guard(Choices& choices) {
   const bool stands = stacks::python_position() == choices.guard_line();
   choices.guarded = false;
   if (!stands) {
@@ -156,6 +155,33 @@ void keep_guard(Choices& choices) {
   choice.stack = stacks::capture();
   const Writing writing(choices);
   push(choices, choice);
+}
+void keep_guard(Choices& choices) {
+  if (choices.guarded) [[unlikely]]
+    keep_begun_guard(choices);
+}
+
+// The time of a guard that begins: of what the thread does, the first in it is later. A clock is looked at only where
+// that has been forgotten.
+uint64_t time_of_guard() {
+  const uint64_t time = next_in_order();
+  return time >= forgotten.load(std::memory_order_relaxed) ? time : now_in_order(false);
+}
+
+[[gnu::noinline]] void keep(Choices& choices, int device, bool begins) {
+  const stacks::StackId stack = stacks::capture();
+  const Writing writing(choices);
+  if (const size_t count = choices.size(); count > 0) {
+    const Choice last = choices.kept[count - 1].get();
+    if (last.stack == stack || stacks::call_site_of(last.stack) == stacks::call_site_of(stack)) {
+      if (device_below(choices, 1) == device) {
+        if (!begins) choices.come_back_to |= bit_of(device);
+        return choices.count.store(static_cast<uint32_t>(count - 1), std::memory_order_relaxed);
+      }
+      if (last.device == device) return;
+    }
+  }
+  push(choices, {device, stack, now_in_order(stacks::is_native(stack))});
 }
 
 }  // namespace
@@ -172,20 +198,8 @@ void chosen(int device, const void* hook) {
   keep_guard(choices);
   if (begins && !follows && (choices.come_back_to & bit_of(device_below(choices, 0))) != 0 &&
       choices.has_room_for_guard())
-    return choices.begin_guard(device, now_in_order(false), here);
-  const stacks::StackId stack = stacks::capture();
-  const Writing writing(choices);
-  if (const size_t count = choices.size(); count > 0) {
-    const Choice last = choices.kept[count - 1].get();
-    if (last.stack == stack || stacks::call_site_of(last.stack) == stacks::call_site_of(stack)) {
-      if (device_below(choices, 1) == device) {
-        if (!begins) choices.come_back_to |= bit_of(device);
-        return choices.count.store(static_cast<uint32_t>(count - 1), std::memory_order_relaxed);
-      }
-      if (last.device == device) return;
-    }
-  }
-  push(choices, {device, stack, now_in_order(stacks::is_native(stack))});
+    return choices.begin_guard(device, time_of_guard(), here);
+  keep(choices, device, begins);
 }
 
 std::optional<Choice> last() {

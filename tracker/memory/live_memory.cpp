@@ -56,7 +56,7 @@ void close_point(Course& course, OpenPoint& open) {
   course.points[course.count++] = {now_coarse(), open.tensors.load(std::memory_order_relaxed),
                                    open.reserved.load(std::memory_order_relaxed)};
   for (auto* each : {&open.tensors, &open.reserved}) each->store(0, std::memory_order_relaxed);
-  open.calls.store(0, std::memory_order_relaxed);
+  open.given.store(0, std::memory_order_relaxed);
 }
 
 void raise_to(uint64_t& peak, uint64_t value) {
@@ -85,7 +85,7 @@ constinit std::atomic<bool> look_is_due{false};
 void detail::torch_has_more(const TorchHas& now, stacks::StackId stack) {
   const auto [device, tensors, reserved] = now;
   OpenPoint& open = open_points[device.index];
-  if (open.calls.load(std::memory_order_relaxed) >= open.stride.load(std::memory_order_relaxed))
+  if (open.given.load(std::memory_order_relaxed) >= open.stride.load(std::memory_order_relaxed))
     close_point(courses[device.index], open);
   if (tensors > std::atomic_ref(memory.devices[device.index].peak).load(std::memory_order_relaxed))
     new_peak(device, tensors, reserved, stack);
@@ -123,7 +123,7 @@ std::vector<Point> course_of(Device device) {
   const Course& course = courses[device.index];
   const OpenPoint& open = open_points[device.index];
   std::vector<Point> points(course.points, course.points + course.count);
-  if (open.calls.load(std::memory_order_relaxed) > 0)
+  if (open.given.load(std::memory_order_relaxed) > 0)
     points.push_back(
         {now_coarse(), open.tensors.load(std::memory_order_relaxed), open.reserved.load(std::memory_order_relaxed)});
   return points;
@@ -161,7 +161,7 @@ void forget_all() {
   for (OpenPoint& each : open_points) {
     each.stride.store(1);
     for (auto* part : {&each.tensors, &each.reserved}) part->store(0);
-    each.calls.store(0);
+    each.given.store(0);
   }
   for (auto& device : used)
     for (auto& each : device) each.store(0);

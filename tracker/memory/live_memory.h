@@ -24,10 +24,11 @@ struct TorchHas {
   size_t tensors, reserved;
 };
 namespace detail {
-// The open point of a device's course: the most since it began, how many calls it has, and how many a point has.
+// The open point of a device's course: the most since it began, how many blocks were given in it, and how many a point
+// has.
 struct OpenPoint {
   std::atomic<uint64_t> tensors{0}, reserved{0};
-  alignas(16) std::atomic<uint32_t> calls{0};
+  alignas(16) std::atomic<uint32_t> given{0};
   std::atomic<uint32_t> stride{1};
 };
 [[gnu::visibility("hidden")]] extern OpenPoint open_points[LiveMemory::kDevices];
@@ -46,8 +47,8 @@ void torch_has_more(const TorchHas& now, stacks::StackId stack);
   __asm__("" : "+r"(here), "+r"(open));  // or the compiler adds them up anew for each of their fields
   std::atomic_ref(here->tensors).store(tensors, std::memory_order_relaxed);
   std::atomic_ref(here->reserved).store(reserved, std::memory_order_relaxed);
-  const uint32_t calls = open->calls.load(std::memory_order_relaxed) + 1;
-  open->calls.store(calls, std::memory_order_relaxed);
+  const uint32_t given = open->given.load(std::memory_order_relaxed) + 1;
+  open->given.store(given, std::memory_order_relaxed);
   if (reserved > open->reserved.load(std::memory_order_relaxed)) [[unlikely]]
     open->reserved.store(reserved, std::memory_order_relaxed);
   if (tensors >= open->tensors.load(std::memory_order_relaxed)) {  // else it is below the peak, too
@@ -55,8 +56,18 @@ void torch_has_more(const TorchHas& now, stacks::StackId stack);
     if (tensors > std::atomic_ref(here->peak).load(std::memory_order_relaxed)) [[unlikely]]
       return detail::torch_has_more(now, stack);
   }
-  if (calls >= open->stride.load(std::memory_order_relaxed)) [[unlikely]]
+  if (given >= open->stride.load(std::memory_order_relaxed)) [[unlikely]]
     detail::torch_has_more(now, stack);
+}
+
+// Hot. The same when a block was taken back: no peak, and no point of the course.
+[[gnu::always_inline]] inline void torch_has_less(const TorchHas& now) {
+  const auto index = static_cast<uint8_t>(now.device.index);
+  if (index >= LiveMemory::kDevices) [[unlikely]]
+    return;
+  LiveMemory::Device& here = detail::memory.devices[index];
+  std::atomic_ref(here.tensors).store(now.tensors, std::memory_order_relaxed);
+  std::atomic_ref(here.reserved).store(now.reserved, std::memory_order_relaxed);
 }
 
 // Hot. A block that is just being given is used so.
@@ -76,7 +87,7 @@ struct Peak {
 };
 Peak peak_of(Device device);
 
-// How that went, from the first block on: at most kMostPoints, each the most of equally many calls of the allocator's.
+// How that went, from the first block on: at most kMostPoints, each the most of equally many blocks given.
 // When there is no room for more, two become one.
 struct Point {
   uint64_t time = 0, tensors = 0, reserved = 0;

@@ -198,7 +198,7 @@ void given(uintptr_t address, size_t bytes, const live_memory::TorchHas& has) {
 }
 void taken(uintptr_t address, const live_memory::TorchHas& has) {
   block_taken(address);
-  live_memory::torch_has(has, last_given);
+  live_memory::torch_has_less(has);
 }
 void torch_has(const live_memory::TorchHas& has) {
   live_memory::torch_has(has, last_given);

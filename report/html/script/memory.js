@@ -44,7 +44,7 @@ function drawCourses(records) {
     level(0, "0", "axis"), level(most, bytes(most), "axis"), capacities.filter((capacity) => Math.abs(y(capacity) - y(most)) > 14).flatMap((capacity) => level(capacity, bytes(capacity), "limit")),
     courses.map((course) => draw("g", { style: hue(course.device) }, draw("title", null, course.device), draw("path", { class: "reserved", d: path(course, course.reserved) }), draw("path", { class: "tensors", d: path(course, course.tensors) }))),
     draw("text", { x: MEMORY.left, y: MEMORY.height - 4 }, "0 s"), draw("text", { x: MEMORY.width, y: MEMORY.height - 4, "text-anchor": "end" }, `${(end - begin).toFixed(end - begin < 10 ? 2 : 0)} s`));
-  return [make("h3", null, "Memory over time"), picture, make("p", { className: "quiet" }, "Bytes in tensors; the thin line is what PyTorch held of the device. A point is the most of equally many allocations and releases.")];
+  return [make("h3", null, "Memory over time"), picture, make("p", { className: "quiet" }, "Bytes in tensors; the thin line is what PyTorch held of the device. A point is the most of equally many allocations.")];
 }
 
 // Of several processes' devices each with its process.

@@ -3,13 +3,28 @@
 import json
 import os
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 from programs import PROGRAMS
 from ways import WAYS
 
 
+def with_one_runtime() -> None:
+    """The tests' environment has CUDA 12's runtime, too. PyTorch would load it beside its own, which few programs do: a call is then asked which is meant."""
+    packages = next(Path(folder) for folder in sys.path if (Path(folder) / "nvidia/cu13").is_dir())
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "nvidia").mkdir()
+        (Path(folder) / "nvidia/cu13").symlink_to(packages / "nvidia/cu13")
+        sys.path.insert(0, folder)
+        import torch  # noqa: F401
+
+        sys.path.remove(folder)
+
+
 def main(program: str, way: str) -> None:
+    with_one_runtime()
     import torch
 
     torch.set_num_threads(1)

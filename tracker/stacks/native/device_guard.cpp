@@ -11,16 +11,13 @@
 #include "tracker/stacks/stacks.h"
 
 namespace devtrace::stacks::caller {
+
+constinit detail::Exchange detail::exchange{};
+constinit std::atomic<bool> detail::known{false};
+
 namespace {
 
-struct Exchange {
-  uintptr_t goes_on = 0;  // where ExchangeDevice does when cudaSetDevice comes back
-  size_t word = 0;        // which one, from its stack pointer on, says where its caller goes on
-  uintptr_t python = 0;   // where libtorch_python lies
-  size_t python_bytes = 0;
-};
-constinit Exchange exchange{};
-constinit std::atomic<bool> known{false};
+using detail::exchange, detail::known;
 
 // What is found out so far. A word may have the right value by chance: all that have it each time are kept.
 constexpr int kCalls = 4;
@@ -72,17 +69,10 @@ void learn(uintptr_t goes_on, const uintptr_t* stack) {
 
 }  // namespace
 
-bool is_device_guard(const void* hook) {
-  if (!hook) return false;
-  const auto* const frame = static_cast<const uintptr_t*>(hook);
-  const uintptr_t goes_on = frame[1], *const stack = frame + 2;
-  if (known.load(std::memory_order_acquire)) [[likely]]
-    return goes_on == exchange.goes_on && stack[exchange.word] - exchange.python >= exchange.python_bytes;
-  if (attempts.fetch_add(1, std::memory_order_relaxed) < kMostAttempts && !learning.exchange(true)) {
-    if (!known.load(std::memory_order_relaxed)) learn(goes_on, stack);
-    learning.store(false, std::memory_order_release);
-  }
-  return false;
+void detail::learn_guard(uintptr_t goes_on, const uintptr_t* stack) {
+  if (attempts.fetch_add(1, std::memory_order_relaxed) >= kMostAttempts || learning.exchange(true)) return;
+  if (!known.load(std::memory_order_relaxed)) learn(goes_on, stack);
+  learning.store(false, std::memory_order_release);
 }
 
 }  // namespace devtrace::stacks::caller
