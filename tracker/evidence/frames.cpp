@@ -18,7 +18,7 @@ using python::Api;
 using python::Ref;
 
 // What the user's function does below the line tells what a repair has to reach, too.
-constexpr Margin kNearby = {8, 24};
+constexpr Margin kNearby = {24, 32};
 constexpr size_t kMostExcerpts = 4;
 
 // The region of the instruction that a frame is executing, in bytes, from code.co_positions() (3.11 and later).

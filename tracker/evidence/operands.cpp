@@ -86,7 +86,8 @@ class Collector {
         if (!left.what.empty()) operand.lineage.push_back(std::move(left));
       }
       for (Operand& operand : operands_)
-        operand.siblings = siblings(api_, torch_, operand, operands_, frames_, scope_, reach_, names, source_);
+        operand.siblings =
+            siblings(api_, torch_, operand, operands_, frames_, scope_, reach_, holders_, names, source_);
     }
     sources_.nest();
     found.list.assign(operands_.begin(), operands_.end());

@@ -201,6 +201,19 @@ std::string properties_moved(const Evidence& evidence, size_t frame, const Opera
   return line;
 }
 
+// The line with what else it gives to the failing operation in other words than a name moved, too:
+// `linear(x, kept["weight"].to(x.device), kept["bias"])`.
+std::string expressions_moved(const Evidence& evidence, size_t frame, const Operand& operand, std::string line,
+                              const std::string& device) {
+  for (const Operand& other : evidence.operands) {
+    const bool along = &other != &operand && other.device == operand.device && other.name_in(frame).empty() &&
+                       !other.expression.empty() && !other.generator;
+    if (!along || line.find(fmt::format("{}.to(", other.expression)) != line.npos) continue;
+    if (auto moved = move_expression(line, other.expression, device)) line = std::move(*moved);
+  }
+  return line;
+}
+
 Fix moved_in_front(const Evidence& evidence, size_t frame, const Operand& operand, std::string_view name,
                    const std::string& device) {
   const Frame& here = evidence.stack[frame];
@@ -322,6 +335,7 @@ std::optional<Fix> move_at(const Evidence& evidence, size_t frame, const Operand
       return line_fix(here, move_of(text, device) + dedented(here.source));
     auto line = move_expression(here.source, operand.expression, device);
     if (!line) return std::nullopt;
+    line = expressions_moved(evidence, frame, operand, std::move(*line), device);
     return line_fix(here, properties_moved(evidence, frame, operand, std::move(*line), device));
   }
   if (!is_reference(name)) return std::nullopt;

@@ -232,9 +232,21 @@ static std::optional<finding::Edit> edit_alike(const Evidence& evidence, const F
   return std::nullopt;
 }
 
+// What a constructor keeps besides, where the fix registers what it keeps.
+static void register_siblings(const Operand& operand, Fix& fix) {
+  for (const Operand& sibling : operand.siblings)
+    for (const finding::Chain& chain : sibling.held_by) {
+      const Frame& bound = chain.holders[0].bound;
+      if (bound.file != fix.file || bound.line == fix.line) continue;
+      if (auto buffer = register_buffer(bound, sibling))
+        fix.also.push_back({bound.file, bound.line, std::move(buffer->code)});
+    }
+}
+
 void add_siblings(const Evidence& evidence, Fix& fix) {
   if (fix.repairs != Repairs::cause || fix.code.empty()) return;
   for (const Operand& operand : evidence.operands) {
+    if (fix.code.starts_with("self.register_buffer(")) register_siblings(operand, fix);
     const auto other = std::find_if(evidence.operands.begin(), evidence.operands.end(),
                                     [&](const Operand& each) { return each.device != operand.device; });
     if (other == evidence.operands.end()) continue;

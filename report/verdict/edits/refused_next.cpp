@@ -91,6 +91,7 @@ class RefusedNext {
     DeviceFlow flow = flow_of(evidence_, start_, way_, way_.words);
     const Frame& here = evidence_.stack[start_];
     const int64_t first = first_line(here);
+    forget_made_since(flow, here, first);
     run_edit(flow, here, first);
     below(flow, here, first);
     for (size_t frame = start_; returned_;) {
@@ -118,6 +119,13 @@ class RefusedNext {
       if (std::ranges::any_of(inside, [&](const auto& one) { return one.first == fix_.line; })) first = each.line;
     }
     return first;
+  }
+
+  // `rows = torch.cat(rows)`, which has run: above it the name was another thing's than it is now.
+  static void forget_made_since(DeviceFlow& flow, const Frame& here, int64_t line) {
+    for (const auto& [number, text] : statements_below(here, line))
+      if (const auto name = assigned_name(text); number < here.line && name && reads(text, *name) > 0)
+        flow.names.erase(*name);
   }
 
   // In the function that is returned to they mean something else.

@@ -74,6 +74,27 @@ Subscript subscript_of(const Operand& operand, size_t frame) {
   return found;
 }
 
+// The module that keeps `self.a` as it keeps `self.b`, as an attribute, with the line of its constructor that does.
+std::optional<finding::Chain> kept_beside(PyObject* module, std::string_view name, const std::string& other,
+                                          const Holders& holders, const SourceText& source) {
+  constexpr std::string_view kSelf = "self.";
+  const auto is_own = [&](std::string_view each) {
+    return each.starts_with(kSelf) && each.find_first_of(".[", kSelf.size()) == each.npos;
+  };
+  if (!is_own(name) || !is_own(other)) return std::nullopt;
+  finding::Holder holder;
+  holder.bound = holders.line_that_stores(module, other.substr(kSelf.size()));
+  if (holder.bound.line <= 0) return std::nullopt;
+  tell_source(holder.bound, source);
+  holder.name = "self";
+  holder.kind = "module";
+  holder.holds = "attribute";
+  finding::Chain chain;
+  chain.name = other;
+  chain.holders.push_back(std::move(holder));
+  return chain;
+}
+
 }  // namespace
 
 finding::Step left_within(const Torch& torch, const Operand& operand, const std::vector<Frame>& frames,
@@ -109,8 +130,8 @@ finding::Step left_within(const Torch& torch, const Operand& operand, const std:
 
 finding::List<finding::Operand> siblings(const python::Api& api, const Torch& torch, const Operand& operand,
                                          const std::vector<Operand>& operands, const std::vector<Frame>& frames,
-                                         const Scope& scope, ObjectWalk& walk, const KnownNames& names,
-                                         const SourceText& source) {
+                                         const Scope& scope, ObjectWalk& walk, const Holders& holders,
+                                         const KnownNames& names, const SourceText& source) {
   finding::List<finding::Operand> found;
   if (operand.has_role_of_state()) return found;
   const Way way = way_of(operand.storage, source);
@@ -121,7 +142,7 @@ finding::List<finding::Operand> siblings(const python::Api& api, const Torch& to
     const FunctionText* function = names.function_of(frame.file, frame.function, frame.region.line);
     if (!frame.project || !function) continue;
     const Subscript subscript = subscript_of(operand, name.frame);
-    const auto visit = [&](const ReachedObject& reached, const char* role) {
+    const auto visit = [&](const ReachedObject& reached, const char* role, PyObject* module = nullptr) {
       if (found.size() == kMostSiblings || !torch.is_tensor(reached.object) || torch.is_opaque(reached.object)) return;
       if (std::find(seen.begin(), seen.end(), reached.object) != seen.end()) return;
       Operand other;
@@ -138,7 +159,10 @@ finding::List<finding::Operand> siblings(const python::Api& api, const Torch& to
       Way theirs = way_of(other.storage, source);
       if (read != reached.name) theirs.moved = way.moved;
       const bool alike = together || (!way.file.empty() && way == theirs);
-      if (other.device != operand.device || !alike) return;
+      if (other.device != operand.device) return;
+      const auto kept = module ? kept_beside(module, name.name, read, holders, source) : std::nullopt;
+      if (!alike && !kept) return;
+      if (kept) other.held_by.push_back(*kept);
       seen.push_back(reached.object);
       other.name = read;
       other.names.push_back({name.frame, read});
@@ -152,7 +176,8 @@ finding::List<finding::Operand> siblings(const python::Api& api, const Torch& to
       const auto reached = [&](const ReachedObject& each) { visit(each, role); };
       const bool object = variable == "self" || (name.name.starts_with(variable + ".") && !torch.is_module(value));
       walk.walk(value, variable, 2, object, reached);
-      if (variable == "self" && torch.is_module(value)) walk.module_attributes(value, variable, 2, reached);
+      const auto attribute = [&](const ReachedObject& each) { visit(each, role, value); };
+      if (variable == "self" && torch.is_module(value)) walk.module_attributes(value, variable, 2, attribute);
     });
   }
   return found;

@@ -22,15 +22,36 @@ bool names(const std::string& text, const std::string& name) {
   return false;
 }
 
-// `self.keys[layer]`, each once: what a variable chooses has another name where it is kept.
-std::set<std::string> elements_by_variables(const std::string& text) {
+bool begins_name(const std::string& text, size_t at) {
+  return at < text.size() && word_char(text[at]) && !std::isdigit(static_cast<unsigned char>(text[at]));
+}
+
+// `self.keys[layer]`, each once: what a variable chooses has another name where it is kept. And `batch.images`, of an
+// object that is not looked into as a whole. As far as each of its steps.
+std::set<std::string> named_by_steps(const std::string& text) {
   std::set<std::string> found;
-  for (size_t open = text.find('['); open != text.npos; open = text.find('[', open + 1)) {
-    size_t begin = open, end = open + 1;
-    while (begin > 0 && (word_char(text[begin - 1]) || text[begin - 1] == '.')) --begin;
-    while (end < text.size() && word_char(text[end])) ++end;
-    const bool named = begin < open && !std::isdigit(static_cast<unsigned char>(text[open + 1])) && end > open + 1;
-    if (named && end < text.size() && text[end] == ']') found.insert(text.substr(begin, end + 1 - begin));
+  const auto word_end = [&](size_t at) {
+    while (at < text.size() && word_char(text[at])) ++at;
+    return at;
+  };
+  for (size_t begin = 0, end = 1; begin < text.size(); begin = end++) {
+    if (!word_char(text[begin])) continue;
+    end = word_end(begin);
+    if (!begins_name(text, begin) || (begin > 0 && text[begin - 1] == '.')) continue;
+    bool elements = false;
+    const bool own = text.compare(begin, end - begin, "self") == 0;
+    while (begins_name(text, end + 1)) {
+      const size_t after = word_end(end + 1);
+      if (text[end] == '.' && (after == text.size() || text[after] != '(')) {
+        end = after;
+      } else if (text[end] == '[' && after < text.size() && text[after] == ']') {
+        elements = true;
+        end = after + 1;
+      } else {
+        break;
+      }
+      if (elements || !own) found.insert(text.substr(begin, end - begin));
+    }
   }
   return found;
 }
@@ -76,11 +97,11 @@ finding::List<finding::FrameExpression> tensors_around(const python::Api& api, c
         visit({each.value(), variable + "." + python::text(api, each.key()), kChildTable.role});
       if (names(text, variable + ".")) walk.module_attributes(value, variable, 2, visit);
     });
-    for (const std::string& element : elements_by_variables(text)) {
-      for (const Path& path : read_expression(api, element, true, "").mentioned) {
-        if (to_string(path) != element) continue;
+    for (const std::string& expression : named_by_steps(text)) {
+      for (const Path& path : read_expression(api, expression, true, "").mentioned) {
+        if (to_string(path) != expression) continue;
         if (const Scope::Found reached = scope.follow(path, frame); reached.value)
-          visit({reached.value.get(), element, reached.role});
+          visit({reached.value.get(), expression, reached.role});
       }
     }
   }

@@ -1,0 +1,86 @@
+# The same mistake in several lines, which the report's fix mends together.
+import torch
+import torch.nn.functional as F
+from torch import nn
+torch.manual_seed(0)
+
+# === a module keeps two tensors in lines that follow each other, and registers none
+# category: state-not-registered
+# confidence: high
+# repairs: cause
+# fix: self.register_buffer("counts", counts, persistent=False)
+# also: self.register_buffer("scale", torch.full((2,), 0.5), persistent=False)
+class Likelihood(nn.Module):
+    def __init__(self, counts):
+        super().__init__()
+        self.net = nn.Linear(2, 2)
+        self.scale = torch.full((2,), 0.5)
+        self.counts = counts
+    def forward(self, x, which):
+        rates = self.net(x)
+        rates = rates / self.counts[which][:, None]
+        return (rates / self.scale).sum()
+model = Likelihood(torch.arange(1.0, 4.0)).to("cuda:0")
+model(torch.ones(2, 2, device="cuda:0"), torch.tensor([0, 2], device="cuda:0"))
+
+# === two values that a mapping of its own gives to one call
+# category: cached-state-elsewhere
+# confidence: medium
+# repairs: line
+# fix: return F.linear(x, layer.cache["weight"].to(x.device), layer.cache["bias"].to(x.device))
+class Cache:
+    def __init__(self, device):
+        self.values, self.device = {}, device
+    def __setitem__(self, name, value):
+        self.values[name] = value.detach().to(self.device)
+    def __getitem__(self, name):
+        return self.values[name]
+def offloaded(layer, x):
+    return F.linear(x, layer.cache["weight"], layer.cache["bias"])
+layer = nn.Linear(3, 2).to("cuda:0")
+layer.cache = Cache("cuda:1")
+for name in ("weight", "bias"):
+    layer.cache[name] = getattr(layer, name)
+offloaded(layer, torch.ones(1, 3, device="cuda:0"))
+
+# === fields of an object's object that the lines below compute with
+# category: input-not-moved
+# confidence: low
+# repairs: line
+# fix: torch.gather(robot.data.torque.to(index.device), 1, index, out=torque)
+# also: torch.gather(robot.data.position.to(index.device), 1, index, out=position)
+class Data:
+    def __init__(self, torque, position):
+        self.torque, self.position = torque, position
+class Robot:
+    def __init__(self, data):
+        self.data = data
+def observe(robot, device):
+    index = torch.tensor([[0, 2], [1, 2]], device=device)
+    torque, position = torch.empty(2, 2, device=device), torch.empty(2, 2, device=device)
+    torch.gather(robot.data.torque, 1, index, out=torque)
+    torch.gather(robot.data.position, 1, index, out=position)
+    return torque + position
+torque, position = torch.rand(2, 3), torch.zeros(2, 3)
+observe(Robot(Data(torque, position)), "cuda:0")
+
+# === a line far above is changed, and another value of the failing one lies where that was
+# category: created-without-device
+# confidence: medium
+# repairs: cause
+# fix: noise = torch.ones(2, device=schedule.device)
+# also: kept["samples"] = kept["samples"].clone().to(noise.device) + noise * strength
+def execute(kept, schedule, device):
+    noise = torch.ones(2)
+    first = 0
+    last = len(schedule) - 1
+    names = ["samples", "mask"]
+    count = len(names)
+    if count != 2:
+        raise ValueError(count)
+    if last <= first:
+        raise ValueError(last)
+    strength = schedule[first] - schedule[last]
+    kept["samples"] = kept["samples"].clone() + noise * strength
+    return kept
+execute({"samples": torch.zeros(2)}, torch.linspace(1, 0, 3, device="cuda:0"), torch.device("cuda:0"))
