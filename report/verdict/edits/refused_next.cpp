@@ -1,6 +1,7 @@
 // What PyTorch would refuse next, once a fix has brought its operand to where the other one lies. These are lines below
 // that compute with what has come along and with what has not.
 #include <algorithm>
+#include <map>
 #include <vector>
 
 #include "common/format.h"
@@ -122,10 +123,20 @@ class RefusedNext {
   }
 
   // `rows = torch.cat(rows)`, which has run: above it the name was another thing's than it is now.
-  static void forget_made_since(DeviceFlow& flow, const Frame& here, int64_t line) {
-    for (const auto& [number, text] : statements_below(here, line))
-      if (const auto name = assigned_name(text); number < here.line && name && reads(text, *name) > 0)
-        flow.names.erase(*name);
+  void forget_made_since(DeviceFlow& flow, const Frame& here, int64_t line) {
+    for (const auto& [number, text] : statements_below(here, line)) {
+      const auto name = assigned_name(text);
+      if (number >= here.line || !name || reads(text, *name) == 0) continue;
+      auto known = flow.names.extract(*name);
+      const bool of_the_fix = fix_.code.starts_with(fmt::format("{}.append(", *name));
+      if (known && !of_the_fix) made_since_.emplace(number, std::move(known));
+    }
+  }
+  void remember_made(DeviceFlow& flow, int64_t line) {
+    if (const auto found = made_since_.find(line); found != made_since_.end()) {
+      flow.names.insert(std::move(found->second));
+      made_since_.erase(found);
+    }
   }
 
   // In the function that is returned to they mean something else.
@@ -182,6 +193,7 @@ class RefusedNext {
   void below(DeviceFlow& flow, const Frame& here, int64_t line) {
     if (returned_) return;
     for (const auto& [number, text] : statements_below(here, line)) {
+      if (&here == &evidence_.stack[start_]) remember_made(flow, number);
       if (!run_edit(flow, here, number))
         if (const auto edit = flow.run(text)) add(here, number, *edit);
       if (flow.result()) returned_ = flow.result();
@@ -200,6 +212,7 @@ class RefusedNext {
   Fix fix_;
   const size_t start_;
   const Way way_;
+  std::map<int64_t, decltype(DeviceFlow::names)::node_type> made_since_;  // by the line
   std::optional<FlowValue> returned_;
 };
 

@@ -190,7 +190,10 @@ std::optional<Cause> taken_away(const Evidence& evidence, const Operand& input, 
   const std::string_view module = module_in(*live, state), name = input.name_in(*live);
   const std::string statement = dedented(line.source);
   // Of a function that was called before, too, the line may have run before there was this input.
-  const bool before = !input.placed() || input.placed()->time <= moved.time;
+  // Times of one tick of the clock tell no order: then a line below has run in an earlier pass.
+  const bool above = line.line < evidence.stack[*live].line;
+  const bool before =
+      !input.placed() || input.placed()->time < moved.time || (above && input.placed()->time == moved.time);
   const bool alone = before && !statement.ends_with(':') && statement.find('\n') == statement.npos;
   if (alone && is_reference(module) && is_identifier(name) && there_before(input, evidence.stack[*live], line))
     cause.fix->code = fmt::format("{}\n{}.to({}.device)", statement, module, name);
