@@ -203,6 +203,35 @@ std::optional<Cause> given_from_an_earlier_call(const Evidence& evidence) {
   return std::nullopt;
 }
 
+// `grid = grids[key]`, of a container that a line filled with what went to the device that was current: another one
+// is now, and that is where the work is.
+std::optional<Cause> read_from_a_container(const Evidence& evidence) {
+  for (const Operand& it : evidence.operands) {
+    const Frame* const placed = it.placed() ? it.placed()->line() : nullptr;
+    const auto target = placed ? assigned_name(placed->source) : std::nullopt;
+    const std::string container(target ? container_of(*target) : std::string_view());
+    if (container.empty() || it.on_cpu() || it.is_of_state()) continue;
+    const auto reads_it = [&](const finding::Step& step) {
+      const std::string_view value = value_in(step.line.source);
+      return step.what == "assigned" && value.starts_with(container + "[");
+    };
+    const auto read = std::find_if(it.lineage.begin(), it.lineage.end(), reads_it);
+    const auto other = std::find_if(evidence.operands.begin(), evidence.operands.end(), [&](const Operand& each) {
+      return each.device != it.device && each.device == evidence.finding.current_device;
+    });
+    if (read == it.lineage.end() || other == evidence.operands.end()) continue;
+    const std::string_view device = expression_of(*read, other->device);
+    auto code = device.empty() ? std::nullopt : move_value(read->line.source, device);
+    auto fix = code ? std::optional(repair_of(read->line, std::move(*code)))
+                    : repairing(move_where_named(evidence, it, *other));
+    return Cause{kCachedState, Confidence::medium,
+                 fmt::format("{} is what {} was filled with while {} was current ({}); now it is {}, where {} is.",
+                             it.name, container, it.device, at(placed), other->device, with_place(*other)),
+                 std::move(fix)};
+  }
+  return std::nullopt;
+}
+
 // Says no more than the stacks and the times do.
 std::string sentence(const Operand& kept, const Operand& fresh, bool before) {
   if (before)
@@ -236,7 +265,8 @@ std::optional<Cause> cached_state_elsewhere(const Evidence& evidence) {
   auto pair =
       evidence.pair([](const Operand& it) { return is_cache(it) && !it.is_state() && !left_by(it); }, not_state);
   if (!pair) {
-    for (const auto& rule : {kept_by_its_module, set_up_elsewhere, answered_from_memory, given_from_an_earlier_call})
+    for (const auto& rule : {kept_by_its_module, set_up_elsewhere, answered_from_memory, given_from_an_earlier_call,
+                             read_from_a_container})
       if (auto cause = rule(evidence)) return cause;
     return std::nullopt;
   }
@@ -262,10 +292,11 @@ std::optional<Cause> cached_state_elsewhere(const Evidence& evidence) {
   // Of two that objects were constructed with neither is what is computed now.
   if (before && !both && in_a_constructor(kept.created.stack) && in_a_constructor(fresh.created.stack))
     return std::nullopt;
-  // Proven is only what is held from before the call, and older.
-  Cause cause{kCachedState, seen && before && is_held(kept) ? Confidence::high : Confidence::medium,
-              sentence(kept, fresh, before) + skipped(evidence), std::nullopt};
   const bool stays = fresh.on_cpu() || evidence.is_index_of(fresh, kept) || in_its_place;
+  // Proven is only what is held from before the call, and older; and it is what has to move.
+  const bool sure = seen && before && is_held(kept) && !stays;
+  Cause cause{kCachedState, sure ? Confidence::high : Confidence::medium,
+              sentence(kept, fresh, before) + skipped(evidence), std::nullopt};
   cause.fix = stays ? move_where_named(evidence, fresh, kept) : move_where_named(evidence, kept, fresh);
   return cause;
 }

@@ -186,7 +186,9 @@ std::optional<Fix> move_beside(const Operand& it, std::string_view moved, const 
 const finding::Step* left_by(const Operand& it) {
   const auto step =
       std::find_if(it.lineage.begin(), it.lineage.end(), [](const finding::Step& each) { return each.what == "left"; });
-  return step == it.lineage.end() || !step->line.project ? nullptr : &*step;
+  // A line that makes one tensor for a device has looked into no container.
+  const bool looks = step != it.lineage.end() && step->line.project && !makes_tensor(step->line.source);
+  return looks ? &*step : nullptr;
 }
 
 std::optional<Cause> left_in_a_container(const Evidence& evidence) {

@@ -70,7 +70,7 @@ Robot("cuda:0").act(torch.ones(1, 3), stated())
 
 # === what a cache is given
 # category: cached-state-elsewhere
-# confidence: high
+# confidence: medium
 # repairs: line
 # fix: self.keys[layer][:, places.to(self.keys[layer].device)] = keys.to(self.keys[layer].device)
 class StaticCache:

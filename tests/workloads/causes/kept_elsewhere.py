@@ -1,0 +1,52 @@
+# What was kept, and where: in memory of NumPy's, in a table of a file's, in a cache that is no mistake.
+import numpy as np
+import torch
+from torch import nn
+torch.manual_seed(0)
+
+# === a module keeps memory of NumPy's that its constructor was given
+# category: state-not-registered
+# confidence: high
+# repairs: cause
+# fix: self.register_buffer("roads", roads, persistent=False)
+class GraphConv(nn.Module):
+    def __init__(self, roads):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(2, 2))
+        self.roads = roads
+    def forward(self, x):
+        return torch.einsum("hi,bic->bhc", self.roads, x) @ self.weight
+roads = torch.from_numpy(np.eye(3, dtype="float32"))
+GraphConv(roads).to("cuda:0")(torch.ones(1, 3, 2, device="cuda:0"))
+
+# === a table that was filled while another device was current
+# category: cached-state-elsewhere
+# confidence: medium
+# repairs: cause
+# fix: grid = grids[key].to(flow.device)
+grids = {}
+def warped(flow):
+    key = len(flow)
+    if key not in grids:
+        grids[key] = torch.linspace(-1, 1, key).cuda()
+    grid = grids[key]
+    return (grid + flow).sum()
+for card in range(2):
+    with torch.cuda.device(card):
+        warped(torch.ones(3, device="cuda"))
+
+# === an index for a cache whose layer is on the other device
+# category: cached-state-elsewhere
+# confidence: medium
+# repairs: line
+# fix: self.past_keys = [keys[kept.to(keys.device)] for keys in self.past_keys]
+class Batch:
+    def __init__(self, past_keys):
+        self.past_keys = past_keys
+    def trim(self, kept):
+        self.past_keys = [keys[kept] for keys in self.past_keys]
+def past_of(layers, x):
+    return [layer(x.to(layer.weight.device)) for layer in layers]
+layers = [nn.Linear(2, 2).to("cuda:0"), nn.Linear(2, 2).to("cuda:1")]
+batch = Batch(past_of(layers, torch.ones(3, 2)))
+batch.trim(torch.tensor([0, 2], device="cuda:0"))
