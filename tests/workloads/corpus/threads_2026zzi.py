@@ -273,7 +273,7 @@ class MADGRAD(torch.optim.Optimizer):
     @torch.no_grad()
     def step(self):
         for group in self.param_groups:
-            eps, momentum = group["eps"], group["momentum"]
+            eps = group["eps"]
             lamb = (group["lr"] + eps) * math.sqrt(self.k + 1)
             for p in group["params"]:
                 if p.grad is not None:
