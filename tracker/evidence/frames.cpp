@@ -17,7 +17,7 @@ namespace {
 using python::Api;
 using python::Ref;
 
-// What the user's function does below the line tells what a repair has to reach, too.
+// What the user's function did above the line, and does below, tells what a repair has to reach, too.
 constexpr Margin kNearby = {24, 32};
 constexpr size_t kMostExcerpts = 4;
 

@@ -13,7 +13,9 @@ from ways import WAYS
 
 def with_one_runtime() -> None:
     """The tests' environment has CUDA 12's runtime, too. PyTorch would load it beside its own, which few programs do: a call is then asked which is meant."""
-    packages = next(Path(folder) for folder in sys.path if (Path(folder) / "nvidia/cu13").is_dir())
+    packages = next((Path(folder) for folder in sys.path if (Path(folder) / "nvidia/cu13").is_dir()), None)
+    if packages is None:
+        return
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "nvidia").mkdir()
         (Path(folder) / "nvidia/cu13").symlink_to(packages / "nvidia/cu13")
