@@ -121,13 +121,14 @@ def test_what_a_time_line_is_drawn_from(rehearse):
 
 
 def test_the_lines_around_the_users_own(rehearse):
-    outcome = rehearse(PROGRAM)
+    above = 24
+    outcome = rehearse("#\n" * above + PROGRAM)
     frame = next(frame for frame in outcome.finding["python"] if frame.get("project"))
     here = line_of(outcome, "# HERE")
-    assert frame["around"]["line"] == here - 8
+    assert frame["around"]["line"] == here - above
     lines = frame["around"]["text"].split("\n")
-    assert lines[8:10] == ["    total = left + there  # HERE", "    print(total)"]
-    assert lines[6] == "    with torch.cuda.device(1):  # BLOCK" and lines[11].startswith("thread = ")
+    assert lines[above : above + 2] == ["    total = left + there  # HERE", "    print(total)"]
+    assert lines[above - 2] == "    with torch.cuda.device(1):  # BLOCK" and lines[above + 3].startswith("thread = ")
     others = [frame for frame in outcome.finding["python"] if not frame.get("project")]
     assert others and all("around" not in frame for frame in others)
     moved = next(one for one in outcome.finding["operands"] if "moved" in one)["moved"]["python"]
