@@ -382,12 +382,7 @@ void range_opened(const void* address, size_t bytes) {
 
 void device_changed(int ordinal, const void* hook) {
   thread_state::set_device(ordinal);
-  if (thread_state::inside()) [[unlikely]]
-    return;
-  const Options* wanted = known_options();
-  if (!wanted) [[unlikely]]
-    wanted = &options();
-  if (wanted->launches) memory::device_history::chosen(ordinal, hook);
+  if (!thread_state::inside() && options().launches) memory::device_history::chosen(ordinal, hook);
 }
 
 void refused(const Refused& refusal) {

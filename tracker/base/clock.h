@@ -21,14 +21,15 @@ inline uint64_t now_exact() {
   return static_cast<uint64_t>(time.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(time.tv_nsec);
 }
 
-// The calling thread's next time: later than its last one, though both fall within one tick of the coarse clock. What a
-// thread did keeps its order. A clock that was set back is followed.
 namespace detail {
-inline uint64_t& last_in_order() {
+inline uint64_t& last_in_order() {  // the calling thread's last time; 0: it has had none
   static thread_local constinit uint64_t last = 0;
   return last;
 }
 }  // namespace detail
+
+// The calling thread's next time: later than its last one, though both fall within one tick of the coarse clock. What a
+// thread did keeps its order. A clock that was set back is followed.
 inline uint64_t now_in_order(bool exact) {
   constexpr uint64_t kLongestTick = 20'000'000;  // nanoseconds
   uint64_t& last = detail::last_in_order();
@@ -36,7 +37,7 @@ inline uint64_t now_in_order(bool exact) {
   last = last >= now && last - now < kLongestTick ? last + 1 : now;
   return last;
 }
-// Without a look at the clock: right after its last time.
+// … without a look at the clock: right after its last one, which may be long ago.
 inline uint64_t next_in_order() {
   uint64_t& last = detail::last_in_order();
   return last != 0 ? ++last : now_in_order(false);

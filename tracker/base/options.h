@@ -51,7 +51,9 @@ inline const Options* known_options() {  // null before that
 }
 inline const Options& options() {
   const Options* const known = known_options();
-  return known ? *known : detail::first_options();
+  if (!known) [[unlikely]]
+    return detail::first_options();
+  return *known;
 }
 // In a fork's child, before it has other threads: the environment may have changed since its parent read it. Options
 // that were set since stay.

@@ -161,8 +161,8 @@ void keep_guard(Choices& choices) {
     keep_begun_guard(choices);
 }
 
-// The time of a guard that begins: of what the thread does, the first in it is later. A clock is looked at only where
-// that has been forgotten.
+// The time of a guard that begins: what the thread does in it is later. The clock is asked only where the thread's last
+// time is from before forget_all(), for such a choice would not hold.
 uint64_t time_of_guard() {
   const uint64_t time = next_in_order();
   return time >= forgotten.load(std::memory_order_relaxed) ? time : now_in_order(false);
