@@ -308,7 +308,7 @@ class Report : Lines {
                                      : what == "returned"    ? "returned to"
                                      : what == "assigned"    ? "assigned in"
                                      : what == "left"        ? "left where it was, beside what is moved, in"
-                                     : what == "chosen"      ? "beside the default device chosen in"
+                                     : what == "chosen"      ? "with the device chosen in"
                                                              : "";
       if (words.empty()) continue;
       const Json& frame = object(step, "line");

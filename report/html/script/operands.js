@@ -105,7 +105,7 @@ function origin(event, isRank = false) {
 }
 
 // The lines that it passed since it was made.
-const PASSED = { defaulted: "its device left out at ", given: "its device given at ", appended: "its parts put into a list at ", brought: "from what was brought there at ", constructed: "by a module constructed at ", discarded: "not moved, as the result is dropped, at ", returned: "returned to ", assigned: "assigned at ", left: "left where it was, beside what is moved, at ", chosen: "beside the default device chosen at " };
+const PASSED = { defaulted: "its device left out at ", given: "its device given at ", appended: "its parts put into a list at ", brought: "from what was brought there at ", constructed: "by a module constructed at ", discarded: "not moved, as the result is dropped, at ", returned: "returned to ", assigned: "assigned at ", left: "left where it was, beside what is moved, at ", chosen: "with the device chosen at " };
 const passed = (operand) => objects(operand.lineage).filter((step) => Object.hasOwn(PASSED, string(step.what)))
   .map((step) => quiet(make("br"), PASSED[step.what], code(location(object(step.line)))));
 

@@ -243,6 +243,24 @@ static void register_siblings(const Operand& operand, Fix& fix) {
     }
 }
 
+// Does the fix, or what goes with it, change a line that it passed?
+static bool is_changed(const Operand& it, const Fix& fix) {
+  return std::ranges::any_of(it.lineage, [&](const Step& step) {
+    const auto here = [&](const auto& edit) { return edit.file == step.line.file && edit.line == step.line.line; };
+    return here(fix) || std::ranges::any_of(fix.also, here);
+  });
+}
+
+// `torch.meshgrid(rows, columns)`, of which the fix moves one: the others, each in a line of its own.
+static void add_other_sources(const Evidence& evidence, const Operand& computed, std::string_view wanted, Fix& fix) {
+  const Operands sources = sources_of(computed);
+  if (std::ranges::none_of(sources, [&](const Operand* each) { return is_changed(*each, fix); })) return;
+  for (const Operand* each : sources)
+    if (!is_changed(*each, fix))
+      if (auto one = fix_on_the_way(evidence, *each, wanted, [](const Frame&) { return true; }))
+        fix.also.push_back({std::move(one->fix.file), one->fix.line, std::move(one->fix.code)});
+}
+
 void add_siblings(const Evidence& evidence, Fix& fix) {
   if (fix.repairs != Repairs::cause || fix.code.empty()) return;
   for (const Operand& operand : evidence.operands) {
@@ -253,6 +271,7 @@ void add_siblings(const Evidence& evidence, Fix& fix) {
     Operands sources;
     add_sources(operand, sources);
     for (const Operand* it : sources) {
+      add_other_sources(evidence, *it, other->device, fix);
       const auto step = std::find_if(it->lineage.begin(), it->lineage.end(), [&](const Step& each) {
         return each.line.file == fix.file && each.line.line == fix.line;
       });

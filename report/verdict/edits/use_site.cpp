@@ -249,29 +249,56 @@ std::optional<std::pair<Group, Group>> sides(const Evidence& evidence) {
   return std::pair(std::move(first), std::move(second));
 }
 
-// `torch.stack([part.norm() for part in parts])`, whose elements have no names: each brought to where `target` is.
+// Is the comprehension all that torch.cat or the like is given: `torch.cat([each.flatten() for each in states])`?
+bool is_given_whole(std::string_view line, const Scan& scan, size_t element, size_t keyword) {
+  constexpr std::string_view kJoining[] = {"cat([", "concat([", "stack([", "hstack([", "vstack(["};
+  const size_t begin = line.find_last_not_of(" \n", element - 1) + 1;
+  return scan.depth[keyword] > 1 &&
+         std::ranges::any_of(kJoining, [&](std::string_view each) { return line.substr(0, begin).ends_with(each); });
+}
+
+// `each` and `states` of `each in states`; nothing for other clauses.
+std::optional<std::pair<std::string_view, std::string_view>> variable_and_list(std::string_view clause) {
+  constexpr std::string_view kIn = " in ";
+  const size_t in = clause.find(kIn);
+  if (in == clause.npos) return std::nullopt;
+  const std::pair both(trimmed(clause.substr(0, in)), trimmed(clause.substr(in + kIn.size())));
+  return is_identifier(both.first) && is_reference(both.second) ? std::optional(both) : std::nullopt;
+}
+
+// `torch.stack([part.norm() for part in parts])`, whose elements have no names: each brought to where `target` is, or
+// to where the first one is.
 std::optional<Fix> move_elements(const Evidence& evidence, const Operand& target) {
   constexpr std::string_view kFor = " for ";
   const auto own = innermost_project(evidence.stack);
+  if (!own) return std::nullopt;
+  const Frame& line = evidence.stack[*own];
+  const std::string_view source = line.source;
+  const size_t end = source.find(kFor);
+  if (end == source.npos || source.find(kFor, end + 1) != source.npos) return std::nullopt;
+  const Scan scan(source);
+  size_t begin = end, close = end;
+  while (begin > 0 && scan.depth[begin - 1] >= scan.depth[end]) --begin;
+  while (close < source.size() && scan.depth[close] >= scan.depth[end]) ++close;
+  const std::string_view element = source.substr(begin, end - begin);
+  const auto loop = variable_and_list(source.substr(end + kFor.size(), close - end - kFor.size()));
+  const bool whole = is_given_whole(source, scan, begin, end);
   const auto is_element = [&](const Operand& it) {
     const Frame* const made = it.created.line();
-    // A comprehension is a function of its own before Python 3.12.
-    const Frame& here = evidence.stack[*own];
-    return it.names.empty() && it.expression.empty() && made && made->file == here.file && made->line == here.line;
+    // A comprehension is a function of its own before Python 3.12. A view was made where its memory was.
+    const bool here = whole || (made && made->file == line.file && made->line == line.line);
+    const std::string_view name = it.name_in(*own);
+    const bool of_the_list =
+        whole && loop && name.starts_with(loop->second) && name.substr(loop->second.size()).starts_with('[');
+    return it.expression.empty() && here && (it.names.empty() || of_the_list);
   };
-  if (!own || !std::all_of(evidence.operands.begin(), evidence.operands.end(), is_element)) return std::nullopt;
-  const Frame& line = evidence.stack[*own];
-  const size_t end = line.source.find(kFor);
-  const std::string_view device = expression_of(evidence, *own, target.device);
-  if (end == line.source.npos || line.source.find(kFor, end + 1) != line.source.npos || device.empty() ||
-      binds(line.source, device.substr(0, device.find_first_of(".(["))))
-    return std::nullopt;
-  const Scan scan(line.source);
-  size_t begin = end;
-  while (begin > 0 && scan.depth[begin - 1] >= scan.depth[end]) --begin;
-  const std::string_view element = std::string_view(line.source).substr(begin, end - begin);
+  if (!std::ranges::all_of(evidence.operands, is_element)) return std::nullopt;
+  std::string device(expression_of(evidence, *own, target.device));
+  if (device.empty() && loop && begins_with(trimmed(element)) == loop->first)
+    device = fmt::format("{}[0].device", loop->second);
+  if (device.empty() || binds(source, device.substr(0, device.find_first_of(".([")))) return std::nullopt;
   const auto moved = move_expression(element, trimmed(element), device);
-  return moved ? std::optional(line_fix(line, dedented(spliced(line.source, {begin, end}, *moved)))) : std::nullopt;
+  return moved ? std::optional(line_fix(line, dedented(spliced(source, {begin, end}, *moved)))) : std::nullopt;
 }
 
 // `total = torch.zeros_like(mask)` above `total[mask] = scores`: what is written to stays where it was made, and goes

@@ -35,8 +35,11 @@ const Frame* line_without_device(const Evidence& evidence, const Operand& operan
     return nullptr;
   if (!evidence.frame_that_made(operand) && !evidence.made_inside_model(operand)) return nullptr;
   if (is_loaded_data(operand) || evidence.left_of_its_line(operand)) return nullptr;
-  for (const Frame* frame : {&operand.created.stack.front(), operand.created.line()}) {
-    if (!makes_tensor(frame->source) && !constructs_tensor(frame->source)) continue;
+  // What a running model makes of numbers of its own, `torch.from_numpy(rng.uniform(size=n))`, nobody gave it.
+  const Frame* const made = operand.created.line();
+  const bool of_numbers = made && gives_new_tensor(made->source) && evidence.made_inside_model(operand);
+  for (const Frame* frame : {&operand.created.stack.front(), made}) {
+    if (!makes_tensor(frame->source) && !constructs_tensor(frame->source) && !of_numbers) continue;
     return says_device(frame->source) ? nullptr : frame;
   }
   return nullptr;

@@ -72,6 +72,15 @@ std::optional<Cause> made_on_a_default(const Evidence& evidence, const Operand& 
   return cause;
 }
 
+// What it was computed from, where a line took that away from the other one's device, and named none. Null: nothing.
+const Operand* taken_away_before(const Evidence& evidence, const Operand& it, const Operand& other) {
+  const auto taken = [&](const Operand& source) {
+    return source.device == it.device && evidence.taken_to_current_device(source, other);
+  };
+  const auto source = std::ranges::find_if(it.computed_from, taken);
+  return source == it.computed_from.end() ? nullptr : &*source;
+}
+
 std::optional<Cause> model_input(const Evidence& evidence) {
   // Of an intermediate result that is asked for which it was computed from: the line itself gave nobody anything.
   const auto input = [&](const Operand& it) {
@@ -115,14 +124,15 @@ std::optional<Cause> model_input(const Evidence& evidence) {
                     surely_left(evidence, *pair.it, *pair.other, *caller);
 
   // Not left behind: it was brought to a GPU, and which one was not said.
-  const bool unnumbered = went_without_a_number(*pair.it);
+  const Operand* const away = taken_away_before(evidence, *pair.it, *pair.other);
+  const bool unnumbered = went_without_a_number(*pair.it) || away;
   Cause cause{unnumbered ? "default-or-current-device" : kInputNotMoved,
               sure && !unnumbered ? Confidence::high : Confidence::medium,
               fmt::format("{} is given to {}, whose {} is on {}.{}", with_place(*pair.it),
                           pair.other->root_class.empty() ? "a model" : std::string(pair.other->root_class),
                           pair.other->name, pair.other->device,
                           unnumbered ? fmt::format(" {} says no number: that is the device that was current.",
-                                                   at(pair.it->placed()->line()))
+                                                   at(away ? away->moved.line() : pair.it->placed()->line()))
                                      : std::string()),
               std::nullopt};
   const auto placed = unnumbered ? say_device_where_placed(evidence, *pair.it, *pair.other) : std::nullopt;
@@ -209,6 +219,9 @@ std::optional<Cause> taken_away(const Evidence& evidence, const Operand& input, 
       if (auto code = replace_read(now, called, fmt::format("{}.to({}.device)", called, given)))
         cause.fix = repair_of(here, std::move(*code));
   }
+  // Of a part the model may have another name, or none.
+  if (cause.fix->code.empty())
+    if (auto part = move_part_where_called(evidence)) cause.fix = repairing(std::move(part));
   return cause;
 }
 

@@ -1,5 +1,6 @@
 // A tensor on the meta device has a shape and no memory: there is nothing in it to copy, read or compute with.
 #include <algorithm>
+#include <utility>
 
 #include "common/format.h"
 #include "common/text.h"
@@ -43,6 +44,38 @@ std::optional<Cause> past_the_hooks(const Evidence& evidence, const Operand& it)
   return cause;
 }
 
+// The line that chose the meta device, with memory for what is constructed there.
+std::string with_memory(const Frame& line) {
+  constexpr std::pair<std::string_view, std::string_view> kEdits[] = {
+      {"low_cpu_mem_usage=True", "low_cpu_mem_usage=False"}, {"\"meta\"", "\"cpu\""}, {"'meta'", "'cpu'"}};
+  for (const auto& [text, other] : kEdits)
+    if (const size_t at = line.source.find(text); at != line.source.npos)
+      return dedented(std::string(line.source).replace(at, text.size(), other));
+  return {};
+}
+
+// Constructed without memory, as a checkpoint was to fill it. `alone`: it meets nothing, and is only to be moved.
+std::optional<Cause> never_filled(const Operand& it, bool alone) {
+  const auto chosen = std::ranges::find(it.lineage, "chosen", &finding::Step::what);
+  const bool others = std::ranges::any_of(it.root_devices, [](const auto& each) { return each != "meta"; });
+  if (!it.is_state() || (!others && chosen == it.lineage.end())) return std::nullopt;
+  const std::string model = it.root_class.empty() ? "its model" : it.root_class;
+  const bool known = chosen != it.lineage.end();
+  const std::string since = others ? fmt::format(
+                                         "other state of {} has values by now, and this was given none, as "
+                                         "what a checkpoint has no key for. to_empty() would drop the others'",
+                                         model)
+                                   : fmt::format("nothing has given {} values since", model);
+  // `Layer(device="meta")` is nobody's default.
+  const bool by_default = known && chosen->line.source.find("device=") == std::string::npos;
+  Cause cause{by_default ? "default-or-current-device" : "no-memory-yet", Confidence::medium,
+              fmt::format("{} is on the meta device, where tensors have a shape and no values{}: {}.", it.name,
+                          known ? fmt::format(", as {} says", at(&chosen->line)) : "", since),
+              std::nullopt};
+  if (known) cause.fix = repair_of(chosen->line, alone ? with_memory(chosen->line) : std::string());
+  return cause;
+}
+
 }  // namespace
 
 std::optional<Cause> on_meta(const Evidence& evidence) {
@@ -50,6 +83,7 @@ std::optional<Cause> on_meta(const Evidence& evidence) {
   const auto it = std::find_if(evidence.operands.begin(), evidence.operands.end(), is_there);
   if (it == evidence.operands.end()) return std::nullopt;
   if (auto cause = past_the_hooks(evidence, *it)) return cause;
+  if (auto cause = never_filled(*it, evidence.operands.size() == 1)) return cause;
   Cause cause{
       "no-memory-yet", it->is_state() ? Confidence::high : Confidence::medium,
       fmt::format("{} is on the meta device, where tensors have a shape and no values: it has to be given memory "

@@ -3,8 +3,11 @@
 #include <algorithm>
 
 #include "common/format.h"
+#include "common/python_scan.h"
+#include "common/text.h"
 #include "report/verdict/rules.h"
 #include "report/verdict/source/source_line.h"
+#include "report/verdict/source/statement_scan.h"
 
 namespace devtrace::report::verdict::rules {
 namespace {
@@ -95,6 +98,29 @@ std::optional<Fix> to_cpu(const Evidence& evidence, const Operand& operand) {
   return std::nullopt;
 }
 
+// What the program's line gives for the argument, whatever it calls that: `pack_padded_sequence(x, sizes)`. The
+// function of PyTorch's takes what its operator does, in the same order.
+std::optional<Fix> given_to_cpu(const Evidence& evidence, const Operand& operand) {
+  constexpr std::string_view kNamespace = "aten::";
+  const auto own = innermost_project(evidence.stack);
+  if (!own || !evidence.operation.starts_with(kNamespace) || evidence.argument.empty()) return std::nullopt;
+  const Frame& line = evidence.stack[*own];
+  std::string_view function = std::string_view(evidence.operation).substr(kNamespace.size());
+  function.remove_prefix(std::min(function.find_first_not_of('_'), function.size()));
+  const std::string_view source = line.source;
+  const Scan scan(source);
+  const auto call = only_call_in(source, scan, function);
+  if (!call) return std::nullopt;
+  const std::vector<Span> given = arguments(source, scan, *call);
+  auto value = keyword_value(source, given, evidence.argument);
+  const auto place = static_cast<size_t>(&operand - evidence.operands.data());
+  if (!value && place < given.size()) value = given[place];
+  const std::string_view text = value ? trimmed(source.substr(value->begin, value->end - value->begin)) : "";
+  if (!is_reference(text) && !is_call(text)) return std::nullopt;
+  const size_t begin = value->begin + source.substr(value->begin).find(text);
+  return repair_of(line, dedented(spliced(source, {begin, begin + text.size()}, fmt::format("{}.cpu()", text))));
+}
+
 }  // namespace
 
 std::optional<Cause> wanted_on_cpu(const Evidence& evidence) {
@@ -127,6 +153,7 @@ std::optional<Cause> wanted_on_cpu(const Evidence& evidence) {
     if (auto code = replace_read(here.source, mention.name, fmt::format("{}.cpu()", mention.name)))
       cause.fix = repair_of(here, std::move(*code));
   }
+  if (!cause.fix) cause.fix = given_to_cpu(evidence, *it);
   const Frame* const moved = it->moved.line();
   if (!cause.fix && moved && moved->project) cause.fix = repair_of(*moved, {});
   // Where the line does not show it, `map(np.asarray, rows)`, that is the line all the same.

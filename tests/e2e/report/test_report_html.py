@@ -371,8 +371,8 @@ def test_follows_the_system_and_the_button(page, pages):
         return background(page.open(pages["private_gpt"], theme=theme))
 
     def opened_with_the_choice(_):
-        # Each page has its own process, and what one stores comes to the next by way of the browser's: late, and not at all where
-        # the page was closed at once. So the choice is made again until a page that has only been opened shows it.
+        # Each page has a process of its own. What one stores comes late to the next, and not at all where the page was closed at
+        # once. So the choice is made again until a page that has only been opened shows it.
         if opened("dark") == light:
             return True
         page.find("#theme").click()

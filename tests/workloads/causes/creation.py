@@ -654,3 +654,22 @@ class Rows:
         for name, value in batch.items():
             self.storage[name][slots] = value
 Rows().extend({"x": torch.ones(2, 3).to("cuda:0")})
+
+# === of numbers that a running model has drawn itself
+# category: created-without-device
+# confidence: medium
+# repairs: cause
+# fix: level = torch.from_numpy(np.random.RandomState(1).uniform(size=(2,))).float().to(next(self.parameters()).device)
+import numpy as np
+class Spiking(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gain = nn.Linear(2, 2)
+    def forward(self, x, level=None):
+        if level is None:
+            level = torch.from_numpy(np.random.RandomState(1).uniform(size=(2,))).float()
+        x = self.gain(x)
+        for _ in range(2):
+            level = level + x.sum()
+        return level
+Spiking().to("cuda:0")(torch.ones(1, 2, device="cuda:0"))

@@ -38,17 +38,6 @@ class Near(nn.Module):
 model = nn.DataParallel(Near().to("cuda:0"), device_ids=[0, 1])
 model(torch.ones(4, 4, device="cuda:0"))
 
-# === an argument of the CPU
-# category: input-wanted-on-cpu
-# confidence: high
-# repairs: cause
-# says: on the CPU only
-# fix: return pack_padded_sequence(x, lengths.cpu(), batch_first=True)
-from torch.nn.utils.rnn import pack_padded_sequence
-def pack(x, lengths):
-    return pack_padded_sequence(x, lengths, batch_first=True)
-pack(torch.ones(2, 3, 4, device="cuda:0"), torch.tensor([3, 2], device="cuda:0"))
-
 # === a model that its owner put on the CPU
 # category: input-not-moved
 # confidence: medium
@@ -73,14 +62,6 @@ def loss(logits, labels):
     weights = torch.from_numpy(1.0 / counts.numpy()).float()
     return nn.functional.cross_entropy(logits, labels, weight=weights)
 loss(torch.randn(4, 3).to("cuda:0"), torch.tensor([0, 1, 2, 2]).to("cuda:0"))
-
-# === a generator's state
-# category: input-wanted-on-cpu
-# confidence: high
-# repairs: cause
-# fix: torch.random.set_rng_state(state["rng"].cpu())
-state = {"rng": torch.get_rng_state().to("cuda:0")}
-torch.random.set_rng_state(state["rng"])
 
 # === a rank's module that was not moved
 # category: data-parallel
@@ -580,20 +561,6 @@ def sample(model, latent):
     noise = torch.ones(samples.shape).to(next(model.parameters()).device)
     return Sampler(model, mask, samples).run(noise)
 sample(nn.Linear(6, 2).to("cuda:0"), {"samples": torch.ones(2, 2), "mask": torch.ones(2, 2)})
-
-# === what becomes an array in the next line, too
-# category: input-wanted-on-cpu
-# confidence: high
-# repairs: cause
-# fix: mean_np = mean.detach().cpu().numpy()
-# also: all_np = told.detach().cpu().numpy()
-def forecast(model, x):
-    told = model(x)
-    mean = told[..., 0]
-    mean_np = mean.detach().numpy()
-    all_np = told.detach().numpy()
-    return mean_np, all_np
-forecast(nn.Linear(2, 2).to("cuda:0"), torch.ones(3, 2, device="cuda:0"))
 
 # === a layer between two others works on the CPU
 # category: created-without-device

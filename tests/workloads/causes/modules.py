@@ -864,45 +864,6 @@ class Normed(nn.Module):
 
 Normed(2).to("cuda:0")(torch.ones(4, 3, device="cuda:0"))
 
-# === taken to one GPU after its hooks were told another one
-# category: module-split-or-hook-missing
-# confidence: medium
-# repairs: cause
-# says: where a hook still brings what its module is given
-# fix: answers = Asked(placed(Layered())).eval()
-class Layered(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layers = nn.ModuleList(nn.Linear(3, 3) for _ in range(2))
-
-    def forward(self, x):
-        for layer in self.layers:
-            x = layer(x)
-        return x
-
-class Asked(nn.Module):
-    def __init__(self, model):
-        super().__init__()
-        self.model = model
-
-    def forward(self, x):
-        return self.model(x).sum()
-
-class Bring:
-    def __init__(self, device):
-        self.device = device
-
-    def before(self, module, given):
-        return tuple(each.to(self.device) for each in given)
-
-def placed(model):
-    for index, layer in enumerate(model.layers):
-        layer.to(f"cuda:{index}").register_forward_pre_hook(Bring(f"cuda:{index}").before)
-    return model
-
-answers = Asked(placed(Layered())).cuda().eval()
-answers(torch.ones(2, 3))
-
 # === a model that was never moved is asked by a method with a decorator of PyTorch's
 # category: module-split-or-hook-missing
 # confidence: medium

@@ -84,3 +84,23 @@ def execute(kept, schedule, device):
     kept["samples"] = kept["samples"].clone() + noise * strength
     return kept
 execute({"samples": torch.zeros(2)}, torch.linspace(1, 0, 3, device="cuda:0"), torch.device("cuda:0"))
+
+# === two tensors that one is computed of, each made in a line of its own
+# category: created-without-device
+# confidence: medium
+# repairs: cause
+# fix: rows = torch.arange(3, device=x.device) * 2
+# also: columns = torch.arange(2, device=x.device) * 2
+class Points(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.score = nn.Linear(2, 1)
+    def forward(self, x):
+        scores = self.score(x)
+        columns = torch.arange(2) * 2
+        rows = torch.arange(3) * 2
+        rows, columns = torch.meshgrid(rows, columns, indexing="ij")
+        places = torch.stack([rows.flatten(), columns.flatten()]).t()
+        windows = places.reshape(3, 2, 2).transpose(0, 1).flatten(1)
+        return windows[scores[:, 0] > -9]
+Points().to("cuda:0")(torch.ones(2, 2, device="cuda:0"))

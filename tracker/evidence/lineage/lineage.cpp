@@ -211,6 +211,15 @@ finding::List<finding::Step> lineage(const python::Api& api, const Operand& oper
     if (line) step("constructed", *line, {}).call = loader;
     if (chosen) step("chosen", *chosen, {});
   }
+  // Nothing is allocated for it: of what chooses the meta device a program has one line.
+  constexpr const char* kWithoutMemory[] = {"low_cpu_mem_usage=True", "init_empty_weights(", "torch.device(\"meta\")",
+                                            "torch.device('meta')",   "device=\"meta\"",     "device='meta'",
+                                            "_device(\"meta\")",      "_device('meta')"};
+  std::optional<stacks::PythonFrame> without_memory;
+  if (operand.device == "meta" && operand.has_role_of_state())
+    for (const char* const choice : kWithoutMemory)
+      if (!without_memory) without_memory = names.only_line_with(choice);
+  if (without_memory) step("chosen", *without_memory, {});
   Stack first, placed;  // where it was made, and where it was brought to its device
   const auto block = operand.storage ? memory::provenance::block_at(operand.storage) : std::nullopt;
   if (block && !(block->existed && !block->moved_from.known())) {

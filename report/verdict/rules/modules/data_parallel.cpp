@@ -160,8 +160,8 @@ std::optional<Cause> not_on_the_first(const Evidence& evidence) {
                                [](const Operand& each) { return each.mismatched; });
   if (it == evidence.operands.end() || evidence.refusal.wanted_device.empty()) return std::nullopt;
   Cause cause{"data-parallel", Confidence::high,
-              fmt::format("nn.DataParallel copies the module from its first device, {}, and {} of it is {}.",
-                          evidence.refusal.wanted_device, it->name, with_place(*it)),
+              fmt::format("nn.DataParallel copies the module from its first device, {}, and {} of it is not there.",
+                          evidence.refusal.wanted_device, with_place(*it)),
               std::nullopt};
   // DataParallel.to() moves the module that it holds.
   for (const finding::Name& name : it->names) {

@@ -115,19 +115,41 @@ bool brought_by_a_hook(const Operand& it) {
          });
 }
 
-// The same with hooks that accelerate has not made.
+// Did the code of a running module itself bring it, or what it was computed from, within this call?
+bool brought_by_the_model(const Evidence& evidence, const Operand& it) {
+  const auto by_its_code = [&](const Operand& each) {
+    const Frame* const line = each.moved.line();
+    return line && line->project && evidence.happened_inside_model(each.moved) &&
+           std::ranges::any_of(evidence.refusal.modules, [&](const finding::RunningModule& running) {
+             return running.frame < evidence.stack.size() && evidence.stack[running.frame].same_function(*line);
+           });
+  };
+  return by_its_code(it) || std::ranges::any_of(it.computed_from, [&](const Operand& source) {
+           return source.device == it.device && by_its_code(source);
+         });
+}
+
+// The same with hooks that accelerate has not made. Or with none, where the model's own code knows where its parts
+// were, and the line chose no GPU.
 std::optional<Cause> taken_from_its_inputs(const Evidence& evidence) {
-  const auto pair = evidence.pair(
-      [](const Operand& it) { return it.is_state() && it.moved.line() && it.moved.line()->project; },
-      [](const Operand& other) { return !other.is_state() && !other.on_cpu() && brought_by_a_hook(other); });
+  const auto pair =
+      evidence.pair([](const Operand& it) { return it.is_state() && it.moved.line() && it.moved.line()->project; },
+                    [&](const Operand& other) {
+                      return !other.is_state() && !other.on_cpu() &&
+                             (brought_by_a_hook(other) || brought_by_the_model(evidence, other));
+                    });
   if (!pair || pair.other->device != pair.it->moved.from) return std::nullopt;
   const Frame& line = *pair.it->moved.line();
+  const bool chose = !says_current_device(line.source) && pair.it->device_from.says != "cuda";
+  if (chose && !brought_by_a_hook(*pair.other)) return std::nullopt;
   auto code = without_move(line.source);
   if (code && is_reference(*code)) code.reset();  // `model.to(device)` alone
   return Cause{kModuleSplit, Confidence::medium,
-               fmt::format("{} was on {}, where a hook still brings what its module is given, until {} took it to {}. "
+               fmt::format("{} was on {}, where {} still brings what its module is given, until {} took it to {}. "
                            "It meets {}.",
-                           pair.it->name, pair.it->moved.from, at(&line), pair.it->device, with_place(*pair.other)),
+                           pair.it->name, pair.it->moved.from,
+                           brought_by_a_hook(*pair.other) ? "a hook" : "the model's own code", at(&line),
+                           pair.it->device, with_place(*pair.other)),
                repair_of(line, code.value_or(""))};
 }
 

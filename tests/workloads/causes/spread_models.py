@@ -1,0 +1,87 @@
+# Models whose parts are on several devices.
+import torch
+from torch import nn
+torch.manual_seed(0)
+
+# === taken to one GPU after its hooks were told another one
+# category: module-split-or-hook-missing
+# confidence: medium
+# repairs: cause
+# says: where a hook still brings what its module is given
+# fix: answers = Asked(placed(Layered())).eval()
+class Layered(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(3, 3) for _ in range(2))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+class Asked(nn.Module):
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, x):
+        return self.model(x).sum()
+
+class Bring:
+    def __init__(self, device):
+        self.device = device
+
+    def before(self, module, given):
+        return tuple(each.to(self.device) for each in given)
+
+def placed(model):
+    for index, layer in enumerate(model.layers):
+        layer.to(f"cuda:{index}").register_forward_pre_hook(Bring(f"cuda:{index}").before)
+    return model
+
+answers = Asked(placed(Layered())).cuda().eval()
+answers(torch.ones(2, 3))
+
+# === taken to one GPU, and its own code brings what its parts get to where they were
+# category: module-split-or-hook-missing
+# confidence: medium
+# repairs: cause
+# says: where the model's own code still brings what its module is given
+# fix: self.model = model
+class Mapped(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(3, 3).to(f"cuda:{index}") for index in range(2))
+        self.places = ["cuda:0", "cuda:1"]
+
+    def forward(self, x):
+        for layer, place in zip(self.layers, self.places):
+            x = layer(x.to(place))
+        return x
+
+class Judge:
+    def __init__(self, model):
+        self.model = model.to("cuda")
+
+Judge(Mapped()).model(torch.ones(2, 3))
+
+# === what its parts keep is put behind each other
+# category: module-split-or-hook-missing
+# confidence: low
+# repairs: line
+# fix: return torch.cat([state.flatten().to(states[0].device) for state in states])
+class Recurrent:
+    def __init__(self):
+        self.layers = [nn.Linear(3, 3).to(f"cuda:{index}") for index in range(2)]
+
+    def read(self, x):
+        states = []
+        for index, layer in enumerate(self.layers):
+            x = layer(x.to(f"cuda:{index}"))
+            states.append(x)
+        return states
+
+def packed(states):
+    return torch.cat([state.flatten() for state in states])
+
+packed(Recurrent().read(torch.ones(1, 3)))
