@@ -424,10 +424,11 @@ void name_the_maker(const Evidence& evidence, Cause& cause) {
 
 // … or the device that a call of the program's has left to the function that it calls.
 void name_the_default(const Evidence& evidence, Cause& cause) {
-  const bool plain = cause.category == "input-not-moved" || cause.category == "unknown";
-  if (!plain || cause.confidence != Confidence::low || !cause.fix || cause.fix->repairs != Repairs::cause) return;
+  const bool plain = cause.category == "input-not-moved" || cause.category == "unknown" ||
+                     cause.category == "module-split-or-hook-missing";
+  if (!plain || cause.confidence == Confidence::high || !cause.fix || cause.fix->repairs != Repairs::cause) return;
   const auto [it, step] = passed_there(evidence.operands, *cause.fix, "defaulted");
-  if (!step) return;
+  if (!step || (it->is_state() && cause.confidence != Confidence::low)) return;
   cause.category = "default-or-current-device";
   cause.because = fmt::format("{} lies where {} puts it that is told no {}: {} gives it none.", with_place(*it),
                               step->call, step->parameter, at(&step->line));

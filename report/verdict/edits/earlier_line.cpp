@@ -283,4 +283,11 @@ const Frame* line_of_load(const Operand& it) {
   return it.is_of_state() ? nullptr : line_that_read(it);
 }
 
+bool in_one_function(const std::vector<std::pair<int64_t, std::string_view>>& lines, int64_t one, int64_t other) {
+  return std::ranges::none_of(lines, [&](const auto& each) {
+    const auto& [number, text] = each;
+    return number > std::min(one, other) && number < std::max(one, other) && is_definition(trimmed(text));
+  });
+}
+
 }  // namespace devtrace::report::verdict

@@ -23,6 +23,8 @@ std::vector<std::string_view> modules_in(size_t frame, const Operand& state);
 
 // The statements around, each with the number of its first line, from the top.
 std::vector<std::pair<int64_t, std::string_view>> statements_around(const Frame& line);
+// … whether two of them are in one function, as far as they show it.
+bool in_one_function(const std::vector<std::pair<int64_t, std::string_view>>& lines, int64_t one, int64_t other);
 // Statements below that line of its function, as far as the lines around the frame show them.
 std::vector<std::pair<int64_t, std::string>> statements_below(const Frame& here, int64_t line);
 

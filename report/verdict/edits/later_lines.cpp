@@ -217,19 +217,28 @@ void add_alike(const Evidence& evidence, Fix& fix) {
 
 // `self.ended = torch.zeros(n)` beside `self.scores = torch.zeros(n)`, which is told a device: one object has both.
 void add_attributes(const Evidence& evidence, Fix& fix) {
+  std::vector<const Operand*> placed;
   for (const Operand& operand : evidence.operands) {
-    const Operand& it = operand.origin();
+    placed.push_back(&operand.origin());
+    for (const Operand& source : operand.computed_from) placed.push_back(&source);
+  }
+  for (const Operand* const each : placed) {
+    const Operand& it = *each;
     const Frame* const made = it.created.line();
-    if (!made || made->file != fix.file || made->line != fix.line || !made->function.ends_with("__init__")) continue;
+    if (!made || made->file != fix.file || made->line != fix.line) continue;
+    const bool constructs = made->function.ends_with("__init__");
+    if (const auto own = assigned_name(made->source); !constructs && (!own || !own->starts_with("self."))) continue;
     const auto step =
         std::find_if(it.lineage.begin(), it.lineage.end(), [](const auto& each) { return each.what == "made"; });
     for (const Operand& other : evidence.operands) {
       const std::string_view device =
           step == it.lineage.end() ? std::string_view() : expression_of(*step, other.device);
       if (device.empty() || give_device(made->source, device) != fix.code) continue;
-      for (const auto& [number, text] : statements_around(*made)) {
+      const auto lines = statements_around(*made);
+      for (const auto& [number, text] : lines) {
         const auto name = assigned_name(text);
-        if (is_known(fix, number) || !name || !name->starts_with("self.") || !makes_tensor(text) || says_device(text))
+        if (is_known(fix, number) || !name || !name->starts_with("self.") || !makes_tensor(text) || says_device(text) ||
+            (!constructs && !in_one_function(lines, made->line, number)))
           continue;
         if (auto code = give_device(text, device)) fix.also.push_back({made->file, number, std::move(*code)});
       }

@@ -4,6 +4,7 @@
 #include "common/format.h"
 #include "common/text.h"
 #include "report/verdict/edits/device_edits.h"
+#include "report/verdict/edits/earlier_line.h"
 #include "report/verdict/edits/fixes.h"
 #include "report/verdict/source/source_line.h"
 
@@ -52,6 +53,15 @@ std::optional<Fix> register_buffer(const Frame& made, const Operand& it) {
       std::none_of(it.names.begin(), it.names.end(), [&](const auto& each) { return is_it(each.name); }) &&
       std::none_of(it.held_by.begin(), it.held_by.end(), [&](const auto& each) { return is_it(each.name); }))
     return std::nullopt;
+  // A name that the module has already as an attribute is refused. Registered as None, it takes the tensor.
+  const auto lines = statements_around(made);
+  for (const auto& [number, text] : lines) {
+    const bool above = number < made.line && in_one_function(lines, number, made.line);
+    if (!above || dedented(text) != fmt::format("self.{} = None", name)) continue;
+    Frame before = made;
+    before.line = number;
+    return repair_of(before, fmt::format("self.register_buffer(\"{}\", None, persistent=False)", name));
+  }
   return repair_of(made, fmt::format("self.register_buffer(\"{}\", {}, persistent=False)", name, value));
 }
 

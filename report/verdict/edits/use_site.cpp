@@ -275,12 +275,15 @@ std::optional<Fix> move_elements(const Evidence& evidence, const Operand& target
   const Frame& line = evidence.stack[*own];
   const std::string_view source = line.source;
   const size_t end = source.find(kFor);
-  if (end == source.npos || source.find(kFor, end + 1) != source.npos) return std::nullopt;
+  // An optimizer goes through all that it has by two loops.
+  const bool of_groups = source.find(" in self.param_groups") != source.npos;
+  if (end == source.npos || (!of_groups && source.find(kFor, end + 1) != source.npos)) return std::nullopt;
   const Scan scan(source);
   size_t begin = end, close = end;
   while (begin > 0 && scan.depth[begin - 1] >= scan.depth[end]) --begin;
+  begin = skip_blanks(source, begin);
   while (close < source.size() && scan.depth[close] >= scan.depth[end]) ++close;
-  const std::string_view element = source.substr(begin, end - begin);
+  const std::string_view element = trimmed(source.substr(begin, end - begin));
   const auto loop = variable_and_list(source.substr(end + kFor.size(), close - end - kFor.size()));
   const bool whole = is_given_whole(source, scan, begin, end);
   const auto is_element = [&](const Operand& it) {
@@ -294,11 +297,12 @@ std::optional<Fix> move_elements(const Evidence& evidence, const Operand& target
   };
   if (!std::ranges::all_of(evidence.operands, is_element)) return std::nullopt;
   std::string device(expression_of(evidence, *own, target.device));
-  if (device.empty() && loop && begins_with(trimmed(element)) == loop->first)
-    device = fmt::format("{}[0].device", loop->second);
+  if (device.empty() && loop && begins_with(element) == loop->first) device = fmt::format("{}[0].device", loop->second);
+  if (of_groups && whole) device = "self.param_groups[0][\"params\"][0].device";
   if (device.empty() || binds(source, device.substr(0, device.find_first_of(".([")))) return std::nullopt;
-  const auto moved = move_expression(element, trimmed(element), device);
-  return moved ? std::optional(line_fix(line, dedented(spliced(source, {begin, end}, *moved)))) : std::nullopt;
+  const auto moved = move_expression(element, element, device);
+  return moved ? std::optional(line_fix(line, dedented(spliced(source, {begin, begin + element.size()}, *moved))))
+               : std::nullopt;
 }
 
 // `total = torch.zeros_like(mask)` above `total[mask] = scores`: what is written to stays where it was made, and goes

@@ -17,7 +17,7 @@ const finding::Step* dropped_at(const Operand& it) {
 }  // namespace
 
 std::optional<Cause> discarded_move(const Evidence& evidence) {
-  const auto dropped = [](const Operand& it) { return !it.is_of_state() && dropped_at(it); };
+  const auto dropped = [](const Operand& it) { return (!it.is_of_state() || it.is_state()) && dropped_at(it); };
   const auto pair = evidence.pair(dropped, std::not_fn(dropped));
   // Or it was there already, and the line had nothing to do.
   if (!pair || !(pair.it->on_cpu() || dropped_at(*pair.it)->line.source.find(pair.other->device) != std::string::npos))

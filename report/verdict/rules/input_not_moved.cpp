@@ -242,7 +242,9 @@ std::optional<Cause> input_of_a_model_on_cpu(const Evidence& evidence) {
                           pair.other->root_class.empty() ? "a model" : std::string(pair.other->root_class),
                           with_place(*pair.other)),
               std::nullopt};
-  if (evidence.stack[*caller].project) cause.fix = move_at_call(evidence, *caller, *pair.it, *pair.other);
+  if (std::ranges::any_of(pair.it->lineage, left_out))
+    cause.fix = fix_at_origin_of(evidence, *pair.it, pair.other->device);
+  if (!cause.fix && evidence.stack[*caller].project) cause.fix = move_at_call(evidence, *caller, *pair.it, *pair.other);
   if (!cause.fix) cause.fix = move_where_named(evidence, *pair.it, *pair.other);
   return cause;
 }

@@ -5,6 +5,7 @@
 #include "common/format.h"
 #include "common/text.h"
 #include "report/verdict/edits/device_edits.h"
+#include "report/verdict/edits/earlier_line.h"
 #include "report/verdict/rules.h"
 #include "report/verdict/source/source_line.h"
 
@@ -54,6 +55,31 @@ std::string with_memory(const Frame& line) {
   return {};
 }
 
+// A device map has left it on the disk or in host memory: that the model is moved as a whole is not meant.
+std::optional<Cause> left_by_the_map(const Evidence& evidence, const Operand& it) {
+  if (!it.is_state() || it.device_map.empty()) return std::nullopt;
+  Cause cause{"module-split-or-hook-missing", Confidence::medium,
+              fmt::format("{} has no values here: {}'s device map ({}) keeps them elsewhere, and they are brought for "
+                          "calls alone. A model that a map has placed is not moved as a whole; one map entry for "
+                          "all, {{\"\": device}}, loads it to one device.",
+                          it.name, it.root_class.empty() ? "the model" : it.root_class, it.device_map),
+              std::nullopt};
+  const auto own = innermost_project(evidence.stack);
+  if (!own) return cause;
+  const Frame& here = evidence.stack[*own];
+  cause.fix = repair_of(here, {});
+  const auto device = moved_to(here.source);
+  const auto chosen = std::ranges::find(it.lineage, "chosen", &finding::Step::what);
+  if (!device || chosen == it.lineage.end() || chosen->line.file != here.file ||
+      !in_one_function(statements_around(here), chosen->line.line, here.line))
+    return cause;
+  const std::string map = "device_map=" + keyword_argument(chosen->line.source, "device_map").value_or("");
+  std::string code = dedented(chosen->line.source);
+  if (const size_t at = code.find(map); at != code.npos && code.find_first_of("\"'", at) == at + map.find('=') + 1)
+    cause.fix = repair_of(chosen->line, code.replace(at, map.size(), fmt::format("device_map={{\"\": {}}}", *device)));
+  return cause;
+}
+
 // Constructed without memory, as a checkpoint was to fill it. `alone`: it meets nothing, and is only to be moved.
 std::optional<Cause> never_filled(const Operand& it, bool alone) {
   const auto chosen = std::ranges::find(it.lineage, "chosen", &finding::Step::what);
@@ -83,6 +109,7 @@ std::optional<Cause> on_meta(const Evidence& evidence) {
   const auto it = std::find_if(evidence.operands.begin(), evidence.operands.end(), is_there);
   if (it == evidence.operands.end()) return std::nullopt;
   if (auto cause = past_the_hooks(evidence, *it)) return cause;
+  if (auto cause = left_by_the_map(evidence, *it)) return cause;
   if (auto cause = never_filled(*it, evidence.operands.size() == 1)) return cause;
   Cause cause{
       "no-memory-yet", it->is_state() ? Confidence::high : Confidence::medium,

@@ -673,3 +673,56 @@ class Spiking(nn.Module):
             level = level + x.sum()
         return level
 Spiking().to("cuda:0")(torch.ones(1, 2, device="cuda:0"))
+
+# === a table that grows while the model runs, whose move is dropped
+# category: input-not-moved
+# confidence: medium
+# repairs: cause
+# fix: table = table.to(self.table.device)
+class Positions(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("table", self.made(2))
+        self.scale = nn.Parameter(torch.ones(1))
+    @staticmethod
+    def made(length):
+        return torch.zeros(length, 2)
+    def forward(self, x):
+        if len(x) > len(self.table):
+            table = self.made(len(x))
+            table.to(self.table.device)
+            self.register_buffer("table", table)
+        return self.table[x] * self.scale
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer, self.positions = nn.Linear(2, 2), Positions()
+    def forward(self, x):
+        return self.layer(x) + self.positions(torch.arange(len(x), device=x.device))
+Model().to("cuda:0")(torch.ones(3, 2, device="cuda:0"))
+
+# === … and has none
+# category: created-without-device
+# confidence: medium
+# repairs: line
+# says: was made by Model while it runs
+# fix: return self.table.to(x.device)[x] * self.scale
+class Positions(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("table", self.made(2))
+        self.scale = nn.Parameter(torch.ones(1))
+    @staticmethod
+    def made(length):
+        return torch.zeros(length, 2)
+    def forward(self, x):
+        if len(x) > len(self.table):
+            self.table = self.made(len(x))
+        return self.table[x] * self.scale
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer, self.positions = nn.Linear(2, 2), Positions()
+    def forward(self, x):
+        return self.layer(x) + self.positions(torch.arange(len(x), device=x.device))
+Model().to("cuda:0")(torch.ones(3, 2, device="cuda:0"))

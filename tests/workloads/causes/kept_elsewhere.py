@@ -73,3 +73,24 @@ class Solver:
         return self.start
 start = torch.tensor([1.0], device="cuda:0")
 Solver(start, MIDPOINT).step(torch.ones(1, device="cuda:0"))
+
+# === an attribute that was None before
+# category: state-not-registered
+# confidence: medium
+# repairs: cause
+# fix: self.register_buffer("weight", None, persistent=False)
+class Weighed(nn.Module):
+    def __init__(self, weight=None):
+        super().__init__()
+        self.weight = None
+        if weight is not None:
+            self.weight = torch.Tensor(weight)
+    def forward(self, scores, labels):
+        return nn.functional.cross_entropy(scores, labels, weight=self.weight)
+class Head(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.score, self.loss = nn.Linear(2, 2), Weighed([1.0, 2.0])
+    def forward(self, x, labels):
+        return self.loss(self.score(x), labels)
+Head().to("cuda:0")(torch.ones(1, 2, device="cuda:0"), torch.tensor([1], device="cuda:0"))

@@ -240,3 +240,55 @@ kept.seek(0)
 net, optimizer = restored(kept)
 net(torch.ones(3, 2, device=DEVICE)).sum().backward()
 optimizer.step()
+
+# === how long the gradients of two GPUs are
+# category: module-split-or-hook-missing
+# confidence: medium
+# repairs: line
+# fix: each.grad.norm().to(self.param_groups[0]["params"][0].device)
+class Uphill(torch.optim.Optimizer):
+    def __init__(self, parameters):
+        super().__init__(parameters, {})
+    def length(self):
+        return torch.norm(
+            torch.stack([
+                each.grad.norm()
+                for group in self.param_groups for each in group["params"]
+                if each.grad is not None
+            ]),
+        )
+first, second = nn.Linear(2, 2).to("cuda:0"), nn.Linear(2, 1).to("cuda:1")
+second(first(torch.ones(1, 2, device="cuda:0")).to("cuda:1")).sum().backward()
+Uphill([*first.parameters(), *second.parameters()]).length()
+
+# === an optimizer that goes on from a file, in front of the move of its model
+# category: optimizer-state
+# confidence: medium
+# repairs: cause
+# fix: self.model.cuda()
+# fix: self.optimizer.load_state_dict(self.optimizer.state_dict())
+import io
+from types import SimpleNamespace
+class GoingOn:
+    def __init__(self, parts, stored=None):
+        self.model, self.optimizer, self.schedule = parts.model, parts.optimizer, parts.schedule
+        if stored:
+            self.read(stored)
+    def read(self, stored):
+        stored.seek(0)
+        self.optimizer.load_state_dict(torch.load(stored))
+    def step(self):
+        self.optimizer.zero_grad()
+        self.model(torch.ones(1, 2).cuda()).sum().backward()
+        self.optimizer.step()
+    def train(self):
+        self.model.cuda()
+        self.step()
+def parts():
+    model = nn.Linear(2, 1)
+    optimizer = torch.optim.Adam(model.parameters())
+    return SimpleNamespace(model=model, optimizer=optimizer, schedule=torch.optim.lr_scheduler.StepLR(optimizer, 1))
+once, stored = GoingOn(parts()), io.BytesIO()
+once.train()
+torch.save(once.optimizer.state_dict(), stored)
+GoingOn(parts(), stored).train()

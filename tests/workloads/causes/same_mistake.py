@@ -104,3 +104,28 @@ class Points(nn.Module):
         windows = places.reshape(3, 2, 2).transpose(0, 1).flatten(1)
         return windows[scores[:, 0] > -9]
 Points().to("cuda:0")(torch.ones(2, 2, device="cuda:0"))
+
+# === parameters that a layer makes at its first call
+# category: created-without-device
+# confidence: medium
+# repairs: cause
+# fix: self.fraction = nn.Parameter(torch.full((1,), 4.0, device=x.device))
+# also: self.sign = nn.Parameter(torch.full((1,), 1.0, device=x.device), requires_grad=False)
+# also: self.integer = nn.Parameter(torch.full((1,), 2.0, device=x.device))
+class Rounding(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.built = False
+    def reset(self):
+        self.seen = torch.zeros(1)
+    def build(self, x):
+        self.sign = nn.Parameter(torch.full((1,), 1.0), requires_grad=False)
+        self.integer = nn.Parameter(torch.full((1,), 2.0))
+        self.fraction = nn.Parameter(torch.full((1,), 4.0))
+        self.built = True
+    def forward(self, x):
+        if not self.built:
+            self.build(x)
+        step = torch.exp2(-self.fraction)
+        return torch.minimum(torch.round(x / step) * step, self.sign * torch.exp2(self.integer))
+Rounding().to("cuda:0")(torch.ones(1, 2, device="cuda:0"))

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "common/format.h"
+#include "common/text.h"
 #include "tracker/evidence/source/expression.h"
 #include "tracker/evidence/source/syntax_tree.h"
 
@@ -86,7 +88,71 @@ std::string device_parameter(const FunctionText& function, int line) {
   return {};
 }
 
+// The line of `def __init__(` of that class in its file, which is no module's; 0: there is none.
+int constructor_in(const Lines& lines, const std::string& type) {
+  const auto begins = [](std::string_view line, std::string_view words) { return trimmed(line).starts_with(words); };
+  const std::string name = "class " + type;
+  const auto declared = std::ranges::find_if(
+      lines, [&](const std::string& line) { return begins(line, name + "(") || begins(line, name + ":"); });
+  if (declared == lines.end() || declared->find("Module") != declared->npos) return 0;
+  for (auto line = declared + 1; line != lines.end() && !begins(*line, "class "); ++line)
+    if (begins(*line, "def __init__(")) return static_cast<int>(line - lines.begin()) + 1;
+  return 0;
+}
+
+// Does the constructor say that device, or any GPU, in the place of what it was not told?
+bool says_instead(std::string_view constructor, std::string_view device) {
+  const std::string_view kind = device.substr(0, device.find(':'));
+  for (const char quote : {'"', '\''})
+    for (const std::string_view name : {device, kind})
+      if (constructor.find(fmt::format("{0}{1}{0}", quote, name)) != constructor.npos) return true;
+  return false;
+}
+
+// Is that the text of a device, `"cpu"`, or of any GPU, `"cuda"`, which it then is?
+bool means(std::string_view text, std::string_view device) {
+  if (text.size() < 2 || text.find_first_of("\"'") != 0) return false;
+  const std::string_view name = text.substr(1, text.size() - 2);
+  return device.starts_with(name) && (device.size() == name.size() || device[name.size()] == ':');
+}
+
+// `self.device = torch.device(device)`
+bool keeps(const FunctionText& constructor, const std::string& parameter) {
+  return std::ranges::any_of(constructor.bound, [&](const auto& each) {
+    const auto& [variable, lines] = each;
+    return variable.starts_with("self.") && variable.ends_with(parameter) &&
+           std::ranges::any_of(lines, [&](int line) { return constructor.binds_from_itself(line, parameter); });
+  });
+}
+
 }  // namespace
+
+std::optional<ConstructorCall> constructed_without_device(const python::Api& api, const PythonFrame& method,
+                                                          std::string_view device, const KnownNames& names,
+                                                          const SourceText& source) {
+  const std::string type = method.function.substr(0, method.function.find('.'));
+  if (type.size() == method.function.size() || method.function.find('<') != method.function.npos) return std::nullopt;
+  const int first = constructor_in(source.file(method.file), type);
+  const PythonFrame constructor{method.file, type + ".__init__", first};
+  const FunctionText* const function =
+      first > 0 ? names.function_of(constructor.file, constructor.function, first) : nullptr;
+  if (!function) return std::nullopt;
+  for (const std::string& parameter : function->parameters) {
+    const auto otherwise = function->defaults.find(parameter);
+    if (!(parameter == "device" || parameter.ends_with("_device")) || otherwise == function->defaults.end() ||
+        !keeps(*function, parameter))
+      continue;
+    const bool chosen =
+        otherwise->second == "None" ? says_instead(function->text, device) : means(otherwise->second, device);
+    if (!chosen) continue;
+    const auto line = names.only_construction_of(type);
+    if (!line) return std::nullopt;
+    const Given by = given_by(api, source.lines(line->file, line->line), constructor, *function, parameter);
+    if (by.call.empty() || by.name) return std::nullopt;
+    return ConstructorCall{*line, by.call, parameter, otherwise->second};
+  }
+  return std::nullopt;
+}
 
 std::optional<DeviceArgument> device_argument(const python::Api& api, const std::vector<PythonFrame>& made,
                                               size_t frame, const KnownNames& names, const SourceText& source) {

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tracker/evidence/lineage/known_names.h"
@@ -22,5 +23,16 @@ struct DeviceArgument {
 // line.
 std::optional<DeviceArgument> device_argument(const python::Api& api, const std::vector<stacks::PythonFrame>& made,
                                               size_t frame, const KnownNames& names, const SourceText& source);
+
+// The program's only line that constructs an object of the class whose method that is. Its call leaves out the device
+// that the object keeps, `Simulator(steps)`, for which the constructor has that one instead. Nothing for a module,
+// which is moved. Under the GIL; one parse of a line.
+struct ConstructorCall {
+  stacks::PythonFrame line;
+  std::string call, parameter, value;
+};
+std::optional<ConstructorCall> constructed_without_device(const python::Api& api, const stacks::PythonFrame& method,
+                                                          std::string_view device, const KnownNames& names,
+                                                          const SourceText& source);
 
 }  // namespace devtrace::evidence

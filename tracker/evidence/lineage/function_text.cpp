@@ -437,4 +437,28 @@ const FunctionText* FunctionTexts::at(const std::string& file, const Lines& line
   return &*function;
 }
 
+std::string function_around(const Lines& lines, int line) {
+  const auto indent = [](std::string_view text) { return text.find_first_not_of(" \t"); };
+  std::string name;
+  bool inner = false;  // of a class or function that was passed
+  size_t depth = indent(lines[static_cast<size_t>(line) - 1]);
+  for (int at = line - 1; at > 0 && depth != 0; --at) {
+    const std::string_view text = lines[static_cast<size_t>(at) - 1];
+    const size_t here = indent(text);
+    if (here >= depth) continue;  // also of an empty line
+    std::string_view words = trimmed(text);
+    depth = here;
+    if (words.starts_with("async ")) words.remove_prefix(6);
+    const bool function = words.starts_with("def ");
+    if (!function && !words.starts_with("class ")) continue;
+    words.remove_prefix(function ? 4 : 6);
+    size_t end = 0;
+    while (end < words.size() && word_char(words[end])) ++end;
+    if (!function && !inner) return {};  // in the body of a class
+    name = std::string(words.substr(0, end)) + (inner ? function ? ".<locals>." : "." : "") + name;
+    inner = true;
+  }
+  return inner ? name : "<module>";
+}
+
 }  // namespace devtrace::evidence

@@ -68,6 +68,9 @@ struct FunctionText {
 // that is not known.
 std::string name_in_a_call(std::string_view function);
 
+// The qualified name of the function that has the line, by how its lines are indented; `<module>` outside of all.
+std::string function_around(const Lines& lines, int line);
+
 // Of several functions, each read once. Under the GIL.
 class FunctionTexts {
  public:

@@ -427,7 +427,7 @@ std::optional<int> KnownNames::line_that_binds(size_t frame, const std::string& 
   return stored.size() == 1 && stored[0] < now ? std::optional(stored[0]) : std::nullopt;
 }
 
-std::optional<stacks::PythonFrame> KnownNames::only_line_with(std::string_view text) const {
+std::optional<stacks::PythonFrame> KnownNames::only_line(const IsMeant& meant) const {
   std::set<std::string> files;
   for (const Frame& each : frames_)
     if (each.project) files.insert(each.file);
@@ -441,14 +441,30 @@ std::optional<stacks::PythonFrame> KnownNames::only_line_with(std::string_view t
   for (const std::string& file : files) {
     const Lines& lines = source_.file(file);
     for (size_t i = 0; i < lines.size(); ++i) {
-      const size_t at = lines[i].find(text);
-      if (at == std::string::npos || !Scan(lines[i]).code[at]) continue;
-      if (std::string_view(lines[i]).substr(at + text.size()).starts_with("None")) continue;
+      if (!meant(lines[i])) continue;
       if (only) return std::nullopt;
       only = {file, "", static_cast<int>(i) + 1};
     }
   }
   return only;
+}
+
+std::optional<stacks::PythonFrame> KnownNames::only_line_with(std::string_view text) const {
+  return only_line([&](std::string_view line) {
+    const size_t at = line.find(text);
+    return at != line.npos && Scan(line).code[at] && !line.substr(at + text.size()).starts_with("None");
+  });
+}
+
+std::optional<stacks::PythonFrame> KnownNames::only_construction_of(const std::string& type) const {
+  const std::string call = type + "(";
+  auto line = only_line([&](std::string_view line) {
+    const size_t at = line.find(call);
+    return at != line.npos && (at == 0 || !word_char(line[at - 1])) && Scan(line).code[at] &&
+           !trimmed(line).starts_with("class ");
+  });
+  if (line) line->function = function_around(source_.file(line->file), line->line);
+  return line;
 }
 
 std::optional<stacks::PythonFrame> KnownNames::line_that_made_generator(const std::string& type) const {

@@ -57,6 +57,8 @@ class KnownNames {
   // The only line of the program's own files, as far as they are imported, that has that text as code, and not None
   // behind it.
   std::optional<stacks::PythonFrame> only_line_with(std::string_view text) const;
+  // … that calls a class of that name, and the function that it is in.
+  std::optional<stacks::PythonFrame> only_construction_of(const std::string& type) const;
   // The function of that name that has the line; null where its text is not to be had.
   const FunctionText* function_of(const std::string& file, const std::string& name, int line) const;
   // Has a branch that begins so, `if on_gpu:` or `if not self.cuda:`, been taken? `frame`: the running one that has it.
@@ -68,6 +70,9 @@ class KnownNames {
   bool read_again(size_t frame, const std::string& variable) const;
 
  private:
+  using IsMeant = std::function<bool(std::string_view line)>;
+  std::optional<stacks::PythonFrame> only_line(const IsMeant& meant) const;
+
   struct Known {
     std::string name;
     python::Ref value;

@@ -106,12 +106,15 @@ std::optional<DiscardedMove> discarded_move(const Operand& operand, const KnownN
     const Frame& frame = frames[name.frame];
     const FunctionText* function = names.function_of(frame.file, frame.function, frame.region.line);
     if (!frame.project || !function) continue;
+    // Of state a variable alone: `self.layer.to(device)` moves a module itself.
+    if (operand.has_role_of_state() && !std::ranges::all_of(name.name, word_char)) continue;
     // `batch.to(device)` of a class that gives another one, for `batch["ids"]`.
     for (std::string each = name.name; !each.empty() && each != "self"; each.resize(holder_of(each).size()))
       if (const auto line = discarded_between(*function, each, 0, frame.region.line))
         return DiscardedMove::in(names, name.frame, {frame.file, frame.function, *line},
                                  function->branches_around(*line, frame.region.line));
   }
+  if (operand.has_role_of_state()) return std::nullopt;
   const auto live = live_line(made, frames);
   const size_t gone = live ? made.size() - (frames.size() - live->frame) : made.size();
   for (size_t at = 0; at < gone; ++at) {
@@ -180,6 +183,12 @@ finding::List<finding::Step> lineage(const python::Api& api, const Operand& oper
     out.devices = std::move(devices);
     return out;
   };
+  const auto devices_of_line = [&](const stacks::PythonFrame& code) {
+    for (size_t frame = 0; frame < frames.size(); ++frame)
+      if (frames[frame].file == code.file && frames[frame].function == code.function)
+        return names.devices_in(frame, code.line);
+    return names.devices_of_object(code, {});
+  };
   const auto said_by_argument = [&](const Stack& stack, size_t frame, uint64_t time) {
     const auto said = device_argument(api, stack, frame, names, source);
     if (!said || !is_project_file(stack[said->frame].file, source.standard_library)) return false;
@@ -212,13 +221,17 @@ finding::List<finding::Step> lineage(const python::Api& api, const Operand& oper
     if (chosen) step("chosen", *chosen, {});
   }
   // Nothing is allocated for it: of what chooses the meta device a program has one line.
+  constexpr const char* kMapped[] = {"device_map=\"auto\"", "device_map='auto'", "device_map=\"balanced\""};
   constexpr const char* kWithoutMemory[] = {"low_cpu_mem_usage=True", "init_empty_weights(", "torch.device(\"meta\")",
                                             "torch.device('meta')",   "device=\"meta\"",     "device='meta'",
                                             "_device(\"meta\")",      "_device('meta')"};
   std::optional<stacks::PythonFrame> without_memory;
-  if (operand.device == "meta" && operand.has_role_of_state())
+  if (operand.device == "meta" && operand.has_role_of_state()) {
+    for (const char* const choice : kMapped)
+      if (!without_memory && !operand.device_map.empty()) without_memory = names.only_line_with(choice);
     for (const char* const choice : kWithoutMemory)
       if (!without_memory) without_memory = names.only_line_with(choice);
+  }
   if (without_memory) step("chosen", *without_memory, {});
   Stack first, placed;  // where it was made, and where it was brought to its device
   const auto block = operand.storage ? memory::provenance::block_at(operand.storage) : std::nullopt;
@@ -230,7 +243,14 @@ finding::List<finding::Step> lineage(const python::Api& api, const Operand& oper
     const auto line = innermost_project(last, source);
     const auto [constructed, type] = operand.has_role_of_state() ? constructor_of(operand, made, source)
                                                                  : std::pair<std::optional<size_t>, std::string>();
-    if (line && !constructed) said_by_argument(last, *line, came);
+    const bool said = line && !constructed && said_by_argument(last, *line, came);
+    if (line && !constructed && !said && !operand.has_role_of_state())
+      if (const auto left_out = constructed_without_device(api, last[*line], operand.device, names, source)) {
+        finding::Step& out = step("defaulted", left_out->line, devices_of_line(left_out->line));
+        out.call = left_out->call;
+        out.parameter = left_out->parameter;
+        out.otherwise = left_out->value;
+      }
     const auto making = innermost_project(made, source);
     if (making && !moved && !operand.has_role_of_state())
       if (const auto appended = names.line_that_appends(made[*making])) {
@@ -267,9 +287,8 @@ finding::List<finding::Step> lineage(const python::Api& api, const Operand& oper
                                                  operand.module_path.substr(operand.module_path.rfind('.') + 1), line);
     if (line.line > 0 && is_project_file(line.file, source.standard_library)) step("made", line, std::move(devices));
   }
-  if (!operand.has_role_of_state())
-    if (const auto move = discarded_move(operand, names, placed, frames, source))
-      step("discarded", move->line, {}).branch = move->branch;
+  if (const auto move = discarded_move(operand, names, placed, frames, source))
+    step("discarded", move->line, {}).branch = move->branch;
   for (const finding::Name& name : operand.names) {
     const std::string known_as = operand.has_role_of_state() ? module_of(operand, name.name) : name.name;
     const Frame& frame = frames[name.frame];

@@ -271,6 +271,11 @@ std::optional<Cause> passed_between_parts(const Evidence& evidence) {
   const Confidence confidence = proven ? Confidence::high : Confidence::medium;
   if (pair.other->on_cpu()) {
     if (auto cause = registered_after_the_move(evidence, *pair.it, *pair.other)) return cause;
+    if (!pair.other->moved.known() && evidence.made_inside_model(*pair.other))
+      return Cause{"created-without-device", Confidence::medium,
+                   fmt::format("{} was made by {} while it runs, on the CPU, and meets {}.", with_place(*pair.other),
+                               of_model(*pair.other), with_place(*pair.it)),
+                   std::nullopt};
     return Cause{kModuleSplit, confidence,
                  fmt::format("{} was computed by {} on {}, and {} of the same model was left on the CPU.",
                              pair.it->name, of_model(*pair.other), pair.it->device, with_place(*pair.other)) +

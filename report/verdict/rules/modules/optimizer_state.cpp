@@ -171,6 +171,20 @@ const Event* move_of_parameter(const Operand& state, const Operand& other) {
   return nullptr;
 }
 
+// … by the running line that calls its step().
+std::string name_of_stepping(const Evidence& evidence, const Frame& line) {
+  const auto class_of = [](const Frame& frame) { return frame.function.substr(0, frame.function.rfind('.') + 1); };
+  const auto own = innermost_project(evidence.stack);
+  if (!own) return {};
+  const Frame& here = evidence.stack[*own];
+  const std::string statement = dedented(here.source);
+  const std::string_view name = std::string_view(statement).substr(0, statement.find(".step("));
+  if (name.size() == statement.size() || !is_reference(name)) return {};
+  const bool attribute = name.starts_with("self.") && !class_of(here).empty() && class_of(here) == class_of(line) &&
+                         !line.function.ends_with("__init__");
+  return here.same_function(line) || attribute ? std::string(name) : std::string();
+}
+
 // What the optimizer is called in a line: as a frame that runs the same function has it. Or it is an attribute of the
 // object whose method that is.
 std::string name_in_line(const Evidence& evidence, const Operand& state, const Frame& line) {
@@ -234,7 +248,8 @@ std::optional<Fix> behind_the_move(const Evidence& evidence, const Operand& stat
   const Frame& innermost = *moved.line();
   if (!innermost.project) return std::nullopt;
   for (const Frame& line : moved.stack) {
-    const std::string optimizer = line.project ? name_in_line(evidence, state, line) : std::string();
+    std::string optimizer = line.project ? name_in_line(evidence, state, line) : std::string();
+    if (optimizer.empty() && line.project) optimizer = name_of_stepping(evidence, line);
     const std::string statement = dedented(line.source);
     const bool moves = &line != &innermost || only_moves(statement) || assigns(statement);
     if (!optimizer.empty() && moves && may_be_followed(statement))

@@ -1,0 +1,58 @@
+# Objects that keep a device, and whose constructors were told none.
+import torch
+from torch import nn
+torch.manual_seed(0)
+
+# === an environment whose default is the CPU
+# category: default-or-current-device
+# confidence: medium
+# repairs: cause
+# fix: self.walkers = Walkers(3, device=self.device)
+class Walkers:
+    def __init__(self, number, device="cpu"):
+        self.number, self.device = number, torch.device(device)
+    def reset(self):
+        return torch.zeros(self.number, 2, device=self.device)
+class Trainer:
+    def __init__(self, device):
+        self.device = torch.device(device)
+    def setup(self):
+        self.walkers = Walkers(3)
+        self.policy = nn.Linear(2, 1).to(self.device)
+    def train(self):
+        observations = self.walkers.reset()
+        return self.policy(observations)
+trainer = Trainer("cuda:0")
+trainer.setup()
+trainer.train()
+
+# === a memory that takes a GPU for want of other words
+# category: default-or-current-device
+# confidence: medium
+# repairs: cause
+# says: lies where Memory puts it that is told no device
+# fix: self.memory = Memory(device=self.device)
+import numpy as np
+class Memory:
+    def __init__(self, device=None):
+        self.steps = []
+        if device:
+            self.device = torch.device(device)
+        else:
+            self.device = torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
+    def add(self, *step):
+        self.steps.append(step)
+    def sample(self):
+        states = torch.from_numpy(np.vstack([each[0] for each in self.steps])).float().to(self.device)
+        rewards = torch.from_numpy(np.vstack([each[1] for each in self.steps])).float().to(self.device)
+        return states, rewards
+class Agent:
+    def __init__(self, use_gpu):
+        self.device = "cuda:0" if use_gpu else "cpu"
+        self.memory = Memory()
+        self.network = nn.Linear(2, 1).to(self.device)
+    def learn(self):
+        self.memory.add([0, 1], [2])
+        states, rewards = self.memory.sample()
+        return self.network(states) - rewards
+Agent(use_gpu=False).learn()
