@@ -178,6 +178,7 @@ std::optional<Cause> left_to_a_default(const Evidence& evidence) {
   auto fix = fix_at_origin(evidence);
   const finding::Step& step = *step_of(*pair.it);
   if (!fix) fix = pair.it->is_state() ? std::optional(repair_of(step.line, {})) : use_site(evidence);
+  if (!fix) return std::nullopt;  // who has words for the device knows more
   return Cause{kDefaultDevice, Confidence::medium,
                fmt::format("{} was put on {} because {} leaves {} out in its call of {}, where it is {} by default. It "
                            "meets {}.",
