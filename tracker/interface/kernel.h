@@ -53,8 +53,9 @@ using WordUses = std::function<WordUse(size_t in_block)>;
 
 // Made once for each function and kept for the life of the process.
 struct Kernel {
-  std::string name;      // as the program's image has it, mangled
-  bool excused = false;  // its job is to reach other devices (policy)
+  const void* function = nullptr;  // with which it is launched
+  std::string name;                // as the program's image has it, mangled
+  bool excused = false;            // its job is to reach other devices (policy)
   std::vector<device::Parameter> parameters;
   // Hot. The words that can be a pointer, structures' own included: all of them, until the code has been asked.
   const KernelWords& words() const { return *words_.load(std::memory_order_acquire); }

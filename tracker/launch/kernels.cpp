@@ -69,6 +69,15 @@ thread_local constinit Memory memory{};
 constinit std::atomic<uint32_t> generation{1};
 }  // namespace detail
 
+namespace {
+// In the first place that is free; where none is, in its own.
+void remember_here(const Kernel* kernel, size_t first) {
+  size_t place = first;
+  for (size_t i = 1; i < detail::kTried && detail::memory.places[place]; ++i) place = (first + i) % detail::kPlaces;
+  detail::memory.places[detail::memory.places[place] ? first : place] = kernel;
+}
+}  // namespace
+
 const Kernel* known(const void* function) {
   if (const Kernel* const kernel = remembered(function)) return kernel;
   const auto key = reinterpret_cast<uintptr_t>(function);
@@ -79,7 +88,7 @@ const Kernel* known(const void* function) {
   }
   Entry entry;
   if (!entries.get(key, entry)) return nullptr;
-  detail::memory.places[detail::place_of(key)] = {key, entry.kernel};
+  remember_here(entry.kernel, detail::place_of(key));
   return entry.kernel;
 }
 
@@ -87,6 +96,7 @@ const Kernel* remember(const void* function, std::string name, const std::vector
   memory::ownership::prepare();
   auto* kernel = new Kernel;
   kernel->excused = findings::policy::may_reach_other_devices(name);
+  kernel->function = function;
   kernel->name = std::move(name);
   kernel->parameters = parameters;
   const auto any = [](const Parameter& parameter, size_t) {

@@ -16,13 +16,10 @@ namespace detail {
 // A thread launches few kernels many times, and many threads the same ones: each has a small memory of its own, so that
 // none waits for another. Small, as are all variables of threads here: a process that opens this library late has
 // little room left for them (glibc's static TLS surplus).
-struct Remembered {
-  uintptr_t function;
-  const Kernel* kernel;
-};
-constexpr size_t kPlaces = 64;
+constexpr size_t kPlaces = 128;
+constexpr size_t kTried = 8;  // a kernel stands at its place, or at one of the next ones
 struct Memory {
-  Remembered places[kPlaces];
+  const Kernel* places[kPlaces];
   uint32_t generation;  // of everything in it
 };
 [[gnu::visibility("hidden")]] extern thread_local constinit Memory memory;
@@ -34,16 +31,18 @@ inline size_t place_of(uintptr_t function) {
 }
 }  // namespace detail
 
-// Hot. What `remember` was told about this function, if this thread has asked for it before, and no other in its place
-// since.
+// Hot. What `remember` was told about this function, if this thread has asked for it before and still remembers.
 inline const Kernel* remembered(const void* function) {
-  const auto key = reinterpret_cast<uintptr_t>(function);
   if (detail::memory.generation != detail::generation.load(std::memory_order_relaxed)) [[unlikely]]
     return nullptr;
-  const size_t place = detail::place_of(key);
-  if (detail::memory.places[place].function != key) [[unlikely]]
-    return nullptr;
-  return detail::memory.places[place].kernel;
+  const size_t first = detail::place_of(reinterpret_cast<uintptr_t>(function));
+  for (size_t i = 0; i < detail::kTried; ++i) {
+    const Kernel* const kernel = detail::memory.places[(first + i) % detail::kPlaces];
+    if (!kernel) return nullptr;
+    if (kernel->function == function) [[likely]]
+      return kernel;
+  }
+  return nullptr;
 }
 
 // Hot. What `remember` was told about this function; null before.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -146,6 +147,15 @@ TEST_F(Launches, MostPassInFewWords) {
   thread_state::set_device(0);
   launch::kernels::forget_all();
   EXPECT_FALSE(passes());
+}
+
+TEST_F(Launches, AThreadRemembersAsManyKernelsAsAModelHas) {
+  std::mt19937 random;  // handles come from malloc
+  std::vector<const void*> handles;
+  for (int i = 0; i < 48; ++i) handles.push_back(reinterpret_cast<const void*>(uintptr_t{random()} << 4));
+  for (const void* const each : handles) launch::kernels::remember(each, "kernel", {{0, 8}});
+  for (const void* const each : handles) ASSERT_NE(launch::kernels::known(each), nullptr);
+  for (const void* const each : handles) EXPECT_NE(launch::kernels::remembered(each), nullptr);
 }
 
 TEST_F(Launches, APassNotesOnWhichDeviceIsComputed) {
