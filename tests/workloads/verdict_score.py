@@ -46,6 +46,12 @@ def replaced_line(cause: dict) -> str:
     return "\n".join(text.split("\n")[line - 1 : statement_end(text, line)])
 
 
+def changed_lines(cause: dict) -> list[int]:
+    """The line that the verdict names, and those further down of its statement that the printed fix changes."""
+    first, fixed = cause.get("line", 0), [each.strip() for each in cause.get("fix", "").split("\n")]
+    return [first + i for i, each in enumerate(replaced_line(cause).split("\n")) if i == 0 or (cause.get("fix") and each.strip() not in fixed)]
+
+
 def answer(case: Case, prints: str) -> Answer:
     result = Answer()
     with tempfile.TemporaryDirectory() as scratch:
@@ -67,7 +73,8 @@ def answer(case: Case, prints: str) -> Answer:
         inside = file.is_relative_to(scratch)
         name = str(file.relative_to(scratch)) if inside else str(file)
         result.says = f"{cause.get('category')} {cause.get('confidence')} {name}:{line} {cause.get('repairs')}: {cause.get('fix', '')!r}"
-        result.line = any((place.file, number) == (name, line) for place in case.lines for number in case.lines_at(place))
+        changed = changed_lines(cause)
+        result.line = any(place.file == name and number in changed for place in case.lines for number in case.lines_at(place))
     if inside and cause.get("fix"):
         with tempfile.TemporaryDirectory() as scratch:
             main = case.copy(Path(scratch))
