@@ -216,13 +216,12 @@ bool Evidence::taken_to_current_device(const Operand& it, const Operand& other) 
   return !numbered && has_state_on(other.device) && !has_state_on(it.device);
 }
 
-namespace {
-
-// The class of a method, else the function itself.
 std::string_view owner_of(const Frame& frame) {
   const size_t dot = frame.function.rfind('.');
   return dot == frame.function.npos ? frame.function : std::string_view(frame.function).substr(0, dot);
 }
+
+namespace {
 
 // `self.model = Net()`, and behind that `self.model.to(device)`, where the line in question or its neighbours say it.
 bool says_where(const Frame& made) {

@@ -20,6 +20,8 @@ using finding::made_by_a_module;
 using finding::Operand;
 using finding::Stack;
 
+// The class of a method, else the function itself.
+std::string_view owner_of(const Frame& frame);
 // Does it run while an object is constructed?
 bool in_a_constructor(const Stack& stack);
 // … of that class?

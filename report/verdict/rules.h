@@ -72,6 +72,7 @@ std::optional<Cause> given_by_a_call_in_the_line(const Evidence&);
 std::optional<Cause> left_beside_a_move(const Evidence& evidence);
 std::optional<Cause> taken_to_the_cpu(const Evidence&);
 std::optional<Cause> beside_what_is_kept(const Evidence&);
+std::optional<Cause> index_of_cpu_table(const Evidence&);
 std::optional<Cause> never_moved(const Evidence&);
 
 // `torch.cuda.set_device(x)` with what the rank on its machine is called. Nothing where the line has no such call, or

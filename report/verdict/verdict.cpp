@@ -86,6 +86,7 @@ constexpr Rule kByKind[] = {
     rules::taken_to_be_kept,                // a line took it away, an object has kept it, and gives it
     rules::in_torchscript,                  // code that was traced or scripted
     rules::results_apart,                   // of two modules
+    rules::index_of_cpu_table,              // what it is asked for was brought to a GPU too early
     rules::data_beside_result,              // what a module computed, and data that none did
     rules::owned_by_an_object,              // whoever made it
     rules::made_on_the_default_device,

@@ -152,29 +152,64 @@ std::optional<OnTheWay> fix_on_the_way(const Evidence& evidence, const Operand& 
   return std::nullopt;
 }
 
+std::optional<Fix> joined(std::vector<OnTheWay> edits) {
+  if (edits.empty()) return std::nullopt;
+  Fix fix = std::move(edits.front().fix);
+  for (size_t i = 1; i < edits.size(); ++i)
+    fix.also.push_back({std::move(edits[i].fix.file), edits[i].fix.line, std::move(edits[i].fix.code)});
+  return fix;
+}
+
+bool is_covered(const Operand& it, const std::vector<OnTheWay>& edits) {
+  return std::ranges::any_of(edits, [&](const OnTheWay& each) { return passed(it, *each.line); });
+}
+
 // Of an operand that was computed from several: each in a line of its own. All other operands there have passed these.
 std::optional<Fix> fix_of_each_source(const Evidence& evidence, const Operand& operand, std::string_view wanted) {
   constexpr size_t kMost = 4;
   const Operands sources = sources_of(operand);
   if (sources.size() < 2 || sources.size() > kMost) return std::nullopt;
-  std::optional<Fix> all;
-  std::vector<const Frame*> lines;
-  const auto covered = [&](const Operand& each) {
-    return std::any_of(lines.begin(), lines.end(), [&](const Frame* line) { return passed(each, *line); });
-  };
+  std::vector<OnTheWay> edits;
   for (const Operand* source : sources) {
-    if (covered(*source)) continue;
+    if (is_covered(*source, edits)) continue;
     auto one = fix_on_the_way(evidence, *source, wanted, [](const Frame&) { return true; });
     if (!one) return std::nullopt;
-    lines.push_back(one->line);
-    if (all)
-      all->also.push_back({std::move(one->fix.file), one->fix.line, std::move(one->fix.code)});
-    else
-      all = std::move(one->fix);
+    edits.push_back(std::move(*one));
   }
   for (const Operand& each : evidence.operands)
-    if (&each != &operand && each.device == operand.device && !covered(each)) return std::nullopt;
-  return all;
+    if (&each != &operand && each.device == operand.device && !is_covered(each, edits)) return std::nullopt;
+  return joined(std::move(edits));
+}
+
+// Adds what brings it there: of what a module computed, what that was given; else itself, or all that it was computed
+// from. False: one of these cannot be brought there.
+bool add_edits(const Evidence& evidence, const Operand& it, std::string_view wanted, std::vector<OnTheWay>& edits) {
+  if (is_covered(it, edits)) return true;
+  const bool by_module = !it.is_of_state() && made_by_a_module(it);
+  if (!by_module)
+    if (auto one = fix_on_the_way(evidence, it, wanted, [](const Frame&) { return true; })) {
+      edits.push_back(std::move(*one));
+      return true;
+    }
+  const Operands sources = sources_of(it);
+  return !sources.empty() &&
+         std::ranges::all_of(sources, [&](const Operand* each) { return add_edits(evidence, *each, wanted, edits); });
+}
+
+// A model that nobody moved and what it is given, beside one operand on the GPU: each in a line of its own.
+std::optional<Fix> fix_of_model_and_input(const Evidence& evidence) {
+  const auto model = [](const Operand& it) {
+    return it.on_cpu() && it.is_state() && it.is_of_whole_model() && !it.moved.known();
+  };
+  const auto pair = evidence.pair(model, [](const Operand& other) { return !other.on_cpu(); });
+  if (!pair) return std::nullopt;
+  std::vector<OnTheWay> edits;
+  const std::string& wanted = pair.other->device;
+  if (!add_edits(evidence, *pair.it, wanted, edits)) return std::nullopt;
+  for (const Operand& each : evidence.operands)
+    if (each.device != wanted && !add_edits(evidence, each, wanted, edits)) return std::nullopt;
+  constexpr size_t kMost = 3;
+  return edits.size() > kMost ? std::nullopt : joined(std::move(edits));
 }
 
 std::optional<Fix> fix_towards(const Evidence& evidence, const Operand& operand, const Operand& other) {
@@ -202,7 +237,7 @@ std::optional<Fix> fix_at_origin(const Evidence& evidence) {
     for (const Operand& other : evidence.operands)
       if (!other.on_cpu())
         if (auto fix = fix_towards(evidence, operand, other)) return fix;
-  return std::nullopt;
+  return fix_of_model_and_input(evidence);
 }
 
 std::optional<Fix> fix_at_origin_of(const Evidence& evidence, const Operand& operand, std::string_view wanted) {

@@ -4,6 +4,7 @@
 #include "common/format.h"
 #include "report/verdict/edits/device_edits.h"
 #include "report/verdict/edits/earlier_line.h"
+#include "report/verdict/edits/step_edit.h"
 #include "report/verdict/rules.h"
 #include "report/verdict/source/source_line.h"
 
@@ -51,6 +52,49 @@ std::optional<Cause> answer_of_a_spread_model(const Evidence& evidence) {
   return std::nullopt;
 }
 
+// The running module of which all parts lie on one GPU but for the one that gave it, which is on the CPU. Null: none.
+const finding::RunningModule* left_a_part(const Evidence& evidence, const Operand& it, std::string_view device) {
+  const auto& giver = by_module(it).given_by;
+  const auto only_on = [](const finding::Part& part, std::string_view where) {
+    return part.devices.size() == 1 && part.devices[0] == where;
+  };
+  const auto left = [&](const finding::RunningModule& each) {
+    size_t there = 0, here = 0;
+    for (const finding::Part& part : each.parts) {
+      const bool gave = giver.name == fmt::format("self.{}", part.name);
+      if (gave ? !only_on(part, "cpu") : !part.devices.empty() && !only_on(part, device)) return false;
+      ++(gave ? here : there);
+    }
+    return here == 1 && there > 0;
+  };
+  const auto found = std::ranges::find_if(evidence.refusal.modules, left);
+  return found == evidence.refusal.modules.end() ? nullptr : &*found;
+}
+
+// What a part gave that was left on the CPU, moved by the line that was given it and still runs.
+std::optional<Cause> given_by_a_part_left(const Evidence& evidence) {
+  for (const Operand& it : evidence.operands)
+    for (const Operand& other : evidence.operands) {
+      if (!it.on_cpu() || other.on_cpu() || it.is_of_state()) continue;
+      const finding::RunningModule* const module = left_a_part(evidence, it, other.device);
+      if (!module) continue;
+      const Operand& given = by_module(it);
+      Cause cause{"module-split-or-hook-missing", Confidence::medium,
+                  fmt::format("{} was computed by {}, which lies on the CPU while all other parts of {} are on {}: "
+                              "what moved these did not move it. It meets {}.",
+                              with_place(it), given.given_by.name, module->type, other.device, with_place(other)),
+                  std::nullopt};
+      for (const finding::Step& step : given.lineage) {
+        if (cause.fix || step.what == "made") continue;
+        if (auto code = edit_of_step(evidence, step, given, expression_of(step, other.device)))
+          cause.fix = line_fix(step.line, std::move(*code));
+      }
+      if (!cause.fix) cause.fix = use_site(evidence);
+      return cause;
+    }
+  return std::nullopt;
+}
+
 // The tensor of a model's state that it was computed from; null: none that is known.
 const Operand* state_under(const Operand& it) {
   if (it.is_state()) return &it;
@@ -95,6 +139,7 @@ std::optional<Cause> sum_over_parts(const Evidence& evidence) {
 std::optional<Cause> results_apart(const Evidence& evidence) {
   if (auto cause = sum_over_parts(evidence)) return cause;
   if (auto cause = answer_of_a_spread_model(evidence)) return cause;
+  if (auto cause = given_by_a_part_left(evidence)) return cause;
   // Where nothing registered lies on the CPU no module has brought it there: it lies where what it was given does.
   const auto elsewhere = [&](const Operand& it) {
     return it.on_cpu() && it.given_by.devices.empty() && evidence.refusal.state_devices.is_known() &&

@@ -94,3 +94,20 @@ class Head(nn.Module):
     def forward(self, x, labels):
         return self.loss(self.score(x), labels)
 Head().to("cuda:0")(torch.ones(1, 2, device="cuda:0"), torch.tensor([1], device="cuda:0"))
+
+# === what a method made that the constructor calls
+# category: state-not-registered
+# confidence: high
+# repairs: cause
+# fix: self.register_buffer("floor", self.least ** 2, persistent=False)
+class Divide(nn.Module):
+    def __init__(self, channels):
+        super().__init__()
+        self.least = torch.FloatTensor([0.5])
+        self.build(channels)
+    def build(self, channels):
+        self.floor = self.least ** 2
+        self.beta = nn.Parameter(torch.ones(channels) + self.floor)
+    def forward(self, x):
+        return x / (self.beta - self.floor)
+Divide(3).to("cuda:0")(torch.ones(2, 3, device="cuda:0"))

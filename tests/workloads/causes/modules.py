@@ -880,3 +880,31 @@ def answered(speaker, text):
     ids = torch.tensor([ord(letter) % 5 for letter in text]).cuda()
     return speaker.generate(ids)
 answered(Speaker(), "hello")
+
+# === an agent moves its memory, and neither its model nor what that sees
+# category: module-split-or-hook-missing
+# confidence: medium
+# repairs: cause
+# fix: self.model = Recurrent().to(device)
+# also: seen = self.prepare(rows, device=self.memory.device)
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.see, self.cell = nn.Linear(2, 4), nn.GRUCell(4, 4)
+    def forward(self, seen, memory):
+        x = self.see(seen)
+        return self.cell(x, memory)
+def prepare(rows, device=None):
+    return torch.stack(rows).to(device)
+class Agent:
+    def __init__(self, device):
+        self.prepare = prepare
+        self.model = Recurrent()
+        self.memory = torch.zeros(3, 4, device=device)
+    def act(self, rows):
+        seen = self.prepare(rows)
+        self.memory = self.model(seen, self.memory)
+        return self.memory
+gpu = torch.device("cuda:0")
+agent = Agent(gpu)
+agent.act([torch.ones(2)] * 3)

@@ -85,3 +85,34 @@ def packed(states):
     return torch.cat([state.flatten() for state in states])
 
 packed(Recurrent().read(torch.ones(1, 3)))
+
+# === a part whose buffers no loader has moved
+# category: module-split-or-hook-missing
+# confidence: medium
+# repairs: line
+# says: while all other parts of Tower are on cuda:0
+# fix: places = self.places_of(4).to(rows.device)
+class Places(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("speeds", torch.ones(2), persistent=False)
+    def forward(self, length):
+        return torch.outer(torch.arange(length, dtype=self.speeds.dtype), self.speeds)
+class Tower(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.places, self.entry = Places(), nn.Linear(2, 2)
+    def places_of(self, length):
+        table = self.places(length)
+        return table.flip(0)
+    def turned(self, rows, places):
+        turns = places.cos()
+        return rows * turns
+    def forward(self, x):
+        rows = self.entry(x)
+        places = self.places_of(4)
+        return self.turned(rows, places)
+tower = Tower()
+for parameter in tower.parameters():
+    parameter.data = parameter.data.to("cuda:0")
+tower(torch.ones(4, 2, device="cuda:0"))

@@ -54,3 +54,18 @@ packed(torch.ones(2, 3, 1, device="cuda:0"), torch.tensor([2, 3], device="cuda:0
 def packed(x):
     return nn.utils.rnn.pack_padded_sequence(lengths=(x > 0).sum(1)[:, 0], input=x, batch_first=True, enforce_sorted=False)
 packed(torch.tensor([[1.0, 1.0, 0.0], [1.0, 1.0, 1.0]], device="cuda:0")[..., None])
+
+# === a table whose rows are moved, not the table
+# category: input-not-moved
+# confidence: medium
+# repairs: cause
+# says: is meant to stay on the CPU
+# fix: picked = order[begin:begin + 2].to("cpu")
+def batches(features, order, device):
+    for begin in range(0, 4, 2):
+        picked = order[begin:begin + 2]
+        yield features[picked].view(2, -1).to(device), picked
+features = torch.randn(6, 3)
+order = torch.randperm(6).to("cuda:0")
+for rows, numbers in batches(features, order, torch.device("cuda:0")):
+    rows.sum()

@@ -17,7 +17,7 @@ namespace {
 constexpr std::string_view kOptimizerState = "optimizer-state";
 
 // The optimizer, when the tensor was found in its state: `opt` for `opt.state[…]["exp_avg"]`.
-std::string_view owner_of(const Operand& operand) {
+std::string_view optimizer_of(const Operand& operand) {
   const std::string_view name = operand.name;
   const size_t state = name.find(".state[");
   return state != name.npos && is_reference(name.substr(0, state)) ? name.substr(0, state) : std::string_view();
@@ -156,7 +156,7 @@ bool follows_its_parameter(const Operand& state) {
 
 // Itself, or the state that it was computed from.
 const Operand* state_of(const Operand& operand) {
-  if (!owner_of(operand).empty() || in_the_state(operand)) return &operand;
+  if (!optimizer_of(operand).empty() || in_the_state(operand)) return &operand;
   for (const Operand& source : operand.computed_from)
     if (const Operand* state = state_of(source)) return state;
   return nullptr;
@@ -356,7 +356,7 @@ std::optional<Cause> optimizer_state(const Evidence& evidence) {
   if (std::any_of(evidence.operands.begin(), evidence.operands.end(), to_current)) return std::nullopt;
   if (auto cause = group_value(evidence)) return cause;
   const auto any = [](const Operand&) { return true; };
-  auto pair = evidence.pair([](const Operand& it) { return !owner_of(it).empty(); }, any);
+  auto pair = evidence.pair([](const Operand& it) { return !optimizer_of(it).empty(); }, any);
   const bool seen = static_cast<bool>(pair);
   if (!seen) pair = evidence.pair([](const Operand& it) { return state_of(it) != nullptr; }, any);
   if (!pair) pair = evidence.pair([](const Operand& it) { return !it.is_state(); }, any);
@@ -373,11 +373,11 @@ std::optional<Cause> optimizer_state(const Evidence& evidence) {
   if (state && (!cause.fix || cause.fix->code.empty()) && follows_its_parameter(*state))
     if (auto fix = in_front_of_the_step(evidence, *state)) cause.fix = std::move(fix);
   if (seen && (!cause.fix || cause.fix->code.empty())) {
-    cause.fix =
-        Fix{fmt::format("{0}.load_state_dict({0}.state_dict())  # once, after the model was moved", owner_of(*pair.it)),
-            {},
-            0,
-            Repairs::cause};
+    cause.fix = Fix{
+        fmt::format("{0}.load_state_dict({0}.state_dict())  # once, after the model was moved", optimizer_of(*pair.it)),
+        {},
+        0,
+        Repairs::cause};
   }
   return cause;
 }

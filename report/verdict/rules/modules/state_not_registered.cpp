@@ -19,6 +19,16 @@ bool made_in_construction(const Operand& operand) {
   return !made_by_a_module(operand) && in_a_constructor(operand.created.stack);
 }
 
+// … by a line of a constructor, or of another method of that class which the constructor calls: what is registered
+// there is registered before anybody moves the module. Null: it was not, or has been moved since.
+const Frame* line_in_constructor(const Operand& operand) {
+  const Frame* made = operand.created.line();
+  if (!made || !made->project || operand.moved.known()) return nullptr;
+  const std::string_view type = owner_of(*made);
+  const bool called_there = !type.empty() && constructs(operand.created.stack, type);
+  return made->function.ends_with("__init__") || called_there ? made : nullptr;
+}
+
 // Made by what the module that holds it is doing right now: no state that a move could have left behind.
 bool made_just_now(const Evidence& evidence, const Operand& operand, const Operand::Hidden& hidden) {
   return std::any_of(evidence.refusal.modules.begin(), evidence.refusal.modules.end(),
@@ -120,9 +130,9 @@ std::optional<Fix> register_where_kept(const Operand& it, const Operand& other) 
 
 std::optional<Fix> fix_of_hidden(const Evidence& evidence, const Operand::Hidden& hidden, const Operand& it,
                                  const Operand& other) {
-  const Frame* made = it.created.line();
+  const Frame* const made = line_in_constructor(it);
   const bool direct = hidden.module + 1 == hidden.chain->holders.size();
-  if (direct && made && made->project && made->function.ends_with("__init__") && !it.moved.known()) {
+  if (direct && made) {
     if (auto fix = make_where_told(*made, it, other)) return fix;
     if (auto fix = register_buffer(*made, it)) return fix;
   }
@@ -362,8 +372,6 @@ std::optional<Cause> state_not_registered(const Evidence& evidence) {
     return cause ? cause : made_with_its_module(evidence);
   }
   const Operand& it = *pair.it;
-  const Frame* made = it.created.line();
-  const bool in_init = made && made->function.ends_with("__init__");
   const bool of_module = !it.module_class.empty() || !it.root_class.empty() || evidence.caller_of_model().has_value();
   if (!of_module) return std::nullopt;
 
@@ -373,7 +381,7 @@ std::optional<Cause> state_not_registered(const Evidence& evidence) {
                   "behind; it meets {}.",
                   with_place(it), it.module_class.empty() ? "a module" : it.module_class, with_place(*pair.other)),
       std::nullopt};
-  if (in_init && made->project && !it.moved.known()) cause.fix = register_buffer(*made, it);
+  if (const Frame* const made = line_in_constructor(it)) cause.fix = register_buffer(*made, it);
   if (!cause.fix) cause.fix = register_where_kept(it, *pair.other);
   if (!cause.fix) cause.fix = move_where_named(evidence, it, *pair.other);
   return cause;
