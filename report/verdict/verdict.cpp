@@ -253,6 +253,14 @@ bool is_made_of_all(const Evidence& evidence, const Evidence& traced, const Fix&
   return true;
 }
 
+// Is it a help that the line runs? A replica's line is every replica's; and what was left on the CPU would take the
+// work there.
+bool may_meet_anywhere(const Evidence& evidence, const Cause& cause) {
+  return cause.category != "data-parallel" &&
+         std::none_of(evidence.operands.begin(), evidence.operands.end(),
+                      [](const Operand& it) { return it.device == "meta" || (it.on_cpu() && it.is_of_state()); });
+}
+
 // The rules, asked about what the operands were computed from: never sure, for a value may have been replaced since.
 std::optional<Cause> by_sources(Rule rules, const Evidence& evidence) {
   for (const Evidence& traced : evidence.traced()) {
@@ -262,7 +270,7 @@ std::optional<Cause> by_sources(Rule rules, const Evidence& evidence) {
     cause->because = traced.computed + cause->because;
     const bool whole =
         cause->fix && cause->fix->repairs == Repairs::cause && is_made_of_all(evidence, traced, *cause->fix);
-    if (!whole)
+    if (!whole && (!cause->fix || may_meet_anywhere(evidence, *cause)))
       if (auto fix = use_site(evidence)) cause->fix = std::move(fix);
     return cause;
   }
@@ -433,14 +441,6 @@ void name_the_default(const Evidence& evidence, Cause& cause) {
   cause.category = "default-or-current-device";
   cause.because = fmt::format("{} lies where {} puts it that is told no {}: {} gives it none.", with_place(*it),
                               step->call, step->parameter, at(&step->line));
-}
-
-// Is it a help that the line runs? A replica's line is every replica's; and what was left on the CPU would take the
-// work there.
-bool may_meet_anywhere(const Evidence& evidence, const Cause& cause) {
-  return cause.category != "data-parallel" &&
-         std::none_of(evidence.operands.begin(), evidence.operands.end(),
-                      [](const Operand& it) { return it.device == "meta" || (it.on_cpu() && it.is_of_state()); });
 }
 
 // When a further fix is looked for.

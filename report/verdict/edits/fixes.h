@@ -64,6 +64,9 @@ void add_refused_next(const Evidence& evidence, Fix& fix);
 std::optional<Fix> move_where_constructed(const Evidence& evidence);
 // … of a module whose tensor the other operand meets a view of: `solver = Solver("heun").to(device)`.
 std::optional<Fix> move_view_where_constructed(const Evidence& evidence);
+// `state = [each.to(self.device) for each in self.begin()]`, where that is another device than the other operand's: the
+// line, saying that.
+std::optional<Fix> redirect_elements(const Operand& it, const Operand& other);
 // The step's line with words for where the other operand is, in the place of those for where this one is.
 std::optional<Fix> say_where_the_other_is(const finding::Step& step, const Operand& it, const Operand& other);
 // Of an operand that a line brought to another GPU by words for it, `cache.begin(size, self.device)`: the same line
@@ -100,5 +103,8 @@ std::optional<Fix> register_buffer(const Frame& made, const Operand& it);
 // `self.parts = [nn.Linear(…)]` → `self.parts = nn.ModuleList([nn.Linear(…)])`, where the list or dict that the
 // module at `index` of the chain has holds modules. `it`: the operand that they hold.
 std::optional<Fix> register_modules(const Chain& chain, size_t index, const Operand& it);
+// The modules of an object of the module's that is none itself: `self.scorer = scorer` registers nothing of it. Behind
+// that line they can be.
+std::optional<Fix> register_of_object(const Operand::Hidden& hidden, const Operand& it);
 
 }  // namespace devtrace::report::verdict

@@ -51,6 +51,12 @@ bool bound_by(const Holder& holder, const Frame& line) {
   return holder.bound.file == line.file && holder.bound.line == line.line;
 }
 
+// The state that it is, or a view of; null: neither.
+const Operand* state_of(const Operand& it) {
+  if (it.is_state()) return &it;
+  return it.computed_from.size() == 1 && it.computed_from[0].is_state() ? &it.computed_from[0] : nullptr;
+}
+
 // Is it an attribute of that module itself, which a move of the module reaches though nothing is registered?
 bool is_attribute_of(const Operand& it, const finding::RunningModule& module) {
   return module.devices.empty() && it.role == "attribute" && it.name_in(module.frame).starts_with("self.");
@@ -108,8 +114,8 @@ std::optional<Fix> move_part_where_called(const Evidence& evidence) {
     const auto frame = caller_of(evidence, *module);
     if (!frame) continue;
     std::optional<Fix> fix;
-    if (whole && pair.it->is_state()) {
-      fix = move_named(evidence, *frame, *pair.it, *pair.other);
+    if (const Operand* const state = state_of(*pair.it); whole && state) {
+      fix = move_named(evidence, *frame, *state, *pair.other);
       if (!fix) fix = move_called_alone(evidence, *frame, *pair.other);
     }
     if (is_attribute_of(*pair.it, *module)) fix = move_called(evidence, *frame, *pair.other, {});

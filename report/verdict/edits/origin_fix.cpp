@@ -317,6 +317,16 @@ void add_siblings(const Evidence& evidence, Fix& fix) {
   }
 }
 
+std::optional<Fix> redirect_elements(const Operand& it, const Operand& other) {
+  for (const Step& step : it.lineage) {
+    const std::string_view source = step.line.source, device = expression_of(step, other.device);
+    const bool each = value_in(source).starts_with('[') && source.find(" for ") != source.npos;
+    if (step.what != "returned" || !each || device.empty()) continue;
+    if (auto code = redirect_move(source, device)) return repair_of(step.line, std::move(*code));
+  }
+  return std::nullopt;
+}
+
 std::optional<Fix> say_where_the_other_is(const Step& step, const Operand& it, const Operand& other) {
   const std::string_view said = expression_of(step, it.device), wanted = expression_of(step, other.device);
   if (said.empty() || wanted.empty()) return std::nullopt;

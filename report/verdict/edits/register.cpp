@@ -65,6 +65,28 @@ std::optional<Fix> register_buffer(const Frame& made, const Operand& it) {
   return repair_of(made, fmt::format("self.register_buffer(\"{}\", {}, persistent=False)", name, value));
 }
 
+std::optional<Fix> register_of_object(const Operand::Hidden& hidden, const Operand& it) {
+  const auto& holders = hidden.chain->holders;
+  if (hidden.module + 2 >= holders.size() || holders[hidden.module + 1].kind != "object") return std::nullopt;
+  const Holder &owner = hidden.owner(), &object = holders[hidden.module + 1], &module = holders[hidden.module + 2];
+  if (!module.is_module() || owner.bound.line <= 0 || object.holds != "attribute") return std::nullopt;
+  const std::string path = module.name.substr(std::min(owner.name.size(), module.name.size()));
+  const std::string of_object = path.substr(0, path.rfind('.'));
+  std::string name = path.substr(std::min<size_t>(1, path.size()));
+  std::ranges::replace(name, '.', '_');
+  const std::string statement = dedented(owner.bound.source);
+  if (!is_identifier(name) || !statement.starts_with(fmt::format("self{} = ", of_object)) ||
+      statement.find('\n') != statement.npos)
+    return std::nullopt;
+  if (object.modules.size() < 2)
+    return repair_of(owner.bound, fmt::format("{}\nself.add_module(\"{}\", self{})", statement, name, path));
+  std::string all;
+  for (const finding::Part& part : object.modules)
+    all += fmt::format("{}self{}.{}", all.empty() ? "" : ", ", of_object, part.name);
+  return repair_of(owner.bound, fmt::format("{}\nself{}_modules = {}ModuleList([{}])", statement, of_object,
+                                            name_of_nn(owner.bound, it), all));
+}
+
 std::optional<Fix> register_modules(const Chain& chain, size_t index, const Operand& it) {
   const auto& holders = chain.holders;
   if (index + 2 >= holders.size() || !holders[index + 2].is_module()) return std::nullopt;

@@ -433,7 +433,8 @@ static std::optional<Cause> made_by_a_method(const Evidence& evidence) {
   Cause cause{"created-without-device", Confidence::medium,
               fmt::format("{} was made on cpu by {}, whose module is on {}: {} says no device. It meets {}.",
                           pair.it->name, made.function, pair.other->device, at(&made), with_place(*pair.other)),
-              std::nullopt};
+              redirect_elements(*pair.it, *pair.other)};
+  if (cause.fix) return cause;
   if (auto code = give_device(made.source, "next(self.parameters()).device"))
     cause.fix = repair_of(made, std::move(*code));
   else

@@ -345,3 +345,27 @@ def asked(net, batch):
     return answer.sum(1) - batch["label"][:, None]
 
 asked(Asker().to("cuda:1"), Features(ids=torch.ones(2, 3, dtype=torch.long), mask=torch.ones(2, 3), label=torch.ones(2)).to("cuda:0"))
+
+# === a batch that moves itself, given to a second model
+# category: input-not-moved
+# confidence: high
+# repairs: cause
+# fix: sure.append(judge(second.to(judge.embed.weight.device)))
+class Graph:
+    def __init__(self, atoms, places):
+        self.atoms, self.places = atoms, places
+    def to(self, device):
+        return Graph(self.atoms.to(device), self.places.to(device))
+class Judge(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed, self.head = nn.Embedding(4, 3), nn.Linear(3, 1)
+    def forward(self, graph):
+        atoms = self.embed(graph.atoms)
+        return self.head(atoms * graph.places[:, None])
+def rate(judge, graphs):
+    sure = []
+    for second in graphs:
+        sure.append(judge(second))
+    return sure
+rate(Judge().to("cuda:0"), [Graph(torch.tensor([1, 2]), torch.ones(2))])

@@ -111,3 +111,68 @@ class Divide(nn.Module):
     def forward(self, x):
         return x / (self.beta - self.floor)
 Divide(3).to("cuda:0")(torch.ones(2, 3, device="cuda:0"))
+
+# === an object of three layers that is no module itself
+# category: state-not-registered
+# confidence: high
+# repairs: cause
+# fix: self.expert = Expert(2)
+# fix: self.expert_modules = nn.ModuleList([self.expert.norm, self.expert.ask, self.expert.answer])
+class Expert:
+    def __init__(self, width):
+        self.norm = nn.LayerNorm(width)
+        self.ask, self.answer = nn.Linear(width, width), nn.Linear(width, 1)
+    def __call__(self, x):
+        normal = self.norm(x)
+        return self.answer(self.ask(normal))
+class Reader(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.entry = nn.Linear(3, 2)
+        self.expert = Expert(2)
+    def forward(self, x):
+        return self.expert(self.entry(x))
+Reader().to("cuda:0")(torch.ones(2, 3, device="cuda:0"))
+
+# === a limit that a trainer gives a module
+# category: state-not-registered
+# confidence: high
+# repairs: cause
+# fix: limit = torch.tensor([3.0], device=self.device)
+class Renorm(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale, self.limit = nn.Parameter(torch.ones(2)), 1.0
+    def forward(self, x):
+        return torch.clamp(x * self.scale, max=self.limit)
+class Strategy:
+    def __init__(self, device):
+        self.device = device
+        self.model = Renorm().to(device)
+    def experience(self):
+        limit = torch.tensor([3.0])
+        self.model.limit = limit
+    def train(self, x):
+        self.experience()
+        return self.model(x.to(self.device))
+strategy = Strategy(torch.device("cuda:0"))
+strategy.train(torch.ones(4, 2))
+
+# === a state whose line brings it to the device of the model's options
+# category: created-without-device
+# confidence: medium
+# repairs: cause
+# fix: state = [each.to(x.device) for each in self.begin(len(x))]
+class Tagger(nn.Module):
+    def __init__(self, gpu):
+        super().__init__()
+        self.device = torch.device("cpu" if gpu < 0 else f"cuda:{gpu}")
+        self.lstm = nn.LSTM(2, 3, batch_first=True)
+    def begin(self, rows):
+        h = torch.zeros(1, rows, 3)
+        c = torch.zeros(1, rows, 3)
+        return h, c
+    def forward(self, x):
+        state = [each.to(self.device) for each in self.begin(len(x))]
+        return self.lstm(x, state)[0]
+Tagger(gpu=-1).to("cuda:0")(torch.ones(2, 4, 2, device="cuda:0"))

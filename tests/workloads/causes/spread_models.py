@@ -116,3 +116,28 @@ tower = Tower()
 for parameter in tower.parameters():
     parameter.data = parameter.data.to("cuda:0")
 tower(torch.ones(4, 2, device="cuda:0"))
+
+# === a table of angles whose part was left, asked by a view of it
+# category: module-split-or-hook-missing
+# confidence: medium
+# repairs: line
+# fix: angles = self.rotary.to(places.device)(places)
+class Rotary(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("speeds", torch.ones(2), persistent=False)
+    def forward(self, places):
+        return self.speeds[:, None] @ places[None, :].float()
+class Decoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.rotary, self.head = nn.Embedding(5, 4), Rotary(), nn.Linear(4, 5)
+    def forward(self, ids):
+        x = self.words(ids)
+        places = torch.arange(len(ids), device=x.device)
+        angles = self.rotary(places)
+        return x * angles.sum()
+decoder = Decoder()
+for name in ("words",):
+    setattr(decoder, name, getattr(decoder, name).to("cuda:0"))
+decoder(torch.tensor([1, 2], device="cuda:0"))

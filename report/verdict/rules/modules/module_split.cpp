@@ -280,7 +280,7 @@ std::optional<Cause> passed_between_parts(const Evidence& evidence) {
                  fmt::format("{} was computed by {} on {}, and {} of the same model was left on the CPU.",
                              pair.it->name, of_model(*pair.other), pair.it->device, with_place(*pair.other)) +
                      by_the_map(*pair.other),
-                 std::nullopt};
+                 pair.other->is_state() ? std::nullopt : move_part_where_called(evidence)};
   }
   const std::string hook = pair.other->hook.empty() ? "and nothing moves what passes between its parts"
                                                     : fmt::format("and {} did not move it", pair.other->hook);

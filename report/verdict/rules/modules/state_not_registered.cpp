@@ -83,23 +83,6 @@ std::optional<Fix> keep_the_parameter(const Operand& it) {
   return repair_of(*made, std::move(*code));
 }
 
-// A module that an object has, which is no module itself: `self.scorer = scorer` registers nothing of it. Behind that
-// line the module can be.
-std::optional<Fix> register_what_it_has(const Operand::Hidden& hidden) {
-  const auto& holders = hidden.chain->holders;
-  if (hidden.module + 2 >= holders.size() || holders[hidden.module + 1].kind != "object") return std::nullopt;
-  const Holder &owner = hidden.owner(), &object = holders[hidden.module + 1], &module = holders[hidden.module + 2];
-  if (!module.is_module() || owner.bound.line <= 0 || object.holds != "attribute") return std::nullopt;
-  const std::string path = module.name.substr(std::min(owner.name.size(), module.name.size()));
-  std::string name = path.substr(std::min<size_t>(1, path.size()));
-  std::replace(name.begin(), name.end(), '.', '_');
-  const std::string statement = dedented(owner.bound.source);
-  if (!is_identifier(name) || !statement.starts_with(fmt::format("self{} = ", path.substr(0, path.rfind('.')))) ||
-      statement.find('\n') != statement.npos)
-    return std::nullopt;
-  return repair_of(owner.bound, fmt::format("{}\nself.add_module(\"{}\", self{})", statement, name, path));
-}
-
 // No line of its class stores the attribute by its name: a registry of the module's own does, which its .to() may know
 // of. Where the module is no part of another, it is what was never moved.
 std::optional<Fix> move_the_owner(const Evidence& evidence, const Operand::Hidden& hidden, const Operand& other) {
@@ -128,6 +111,14 @@ std::optional<Fix> register_where_kept(const Operand& it, const Operand& other) 
   return moved && owner.bound.line > 0 ? register_buffer(owner.bound, it) : std::nullopt;
 }
 
+// Somebody else's line has made it, `layer.limit = torch.tensor(3.0)`, and has words for where the module is.
+std::optional<Fix> make_where_given(const Evidence& evidence, const Operand& it, const Operand::Hidden& hidden,
+                                    const Operand& other) {
+  const Frame* const made = it.created.line();
+  const bool own = !made || owner_of(*made) == hidden.owner().type;
+  return own || !makes_tensor(made->source) ? std::nullopt : fix_at_origin_of(evidence, it, other.device);
+}
+
 std::optional<Fix> fix_of_hidden(const Evidence& evidence, const Operand::Hidden& hidden, const Operand& it,
                                  const Operand& other) {
   const Frame* const made = line_in_constructor(it);
@@ -139,16 +130,20 @@ std::optional<Fix> fix_of_hidden(const Evidence& evidence, const Operand::Hidden
   if (direct)
     if (auto fix = keep_the_parameter(it)) return fix;
   if (auto fix = register_where_kept(it, other)) return fix;
+  if (direct && !in_a_constructor(it.created.stack))
+    if (auto fix = make_where_given(evidence, it, hidden, other)) return fix;
   if (direct)
     if (auto fix = move_the_owner(evidence, hidden, other)) return fix;
   if (direct)
     if (auto fix = move_owner_where_constructed(evidence, it, other)) return fix;
-  if (auto fix = register_what_it_has(hidden)) return fix;
+  if (auto fix = register_of_object(hidden, it)) return fix;
   if (auto fix = register_modules(*hidden.chain, hidden.module, it)) return fix;
   if (it.is_state())
     if (auto fix = move_part_where_called(evidence)) return fix;
   if (auto fix = move_where_named(evidence, it, other)) return fix;
-  return make_there(evidence, it, other);
+  auto there = make_there(evidence, it, other);
+  auto used = there && there->code.find("\"cuda:") != std::string::npos ? use_site(evidence) : std::nullopt;
+  return used && used->code.find("\"cuda:") == std::string::npos ? used : there;
 }
 
 // The module that holds it lies as a whole where it is: nothing left it behind.
