@@ -353,7 +353,7 @@ std::optional<Fix> move_at(const Evidence& evidence, size_t frame, const Operand
   if (reads(here.source, name) > 1 && may_stand_in_front(here, name) && says_in_front(here, device))
     return moved_in_front(evidence, frame, operand, name, device);
   const std::string_view container = container_of(name);
-  if (container.empty() && moves_itself(operand, frame)) {
+  if (container.empty() && moves_itself(operand, frame) && reads(here.source, name) == 0) {
     const std::string_view holder = name.substr(0, name.rfind('.'));
     auto line = replace_read(here.source, holder, fmt::format("{}.to({})", holder, device));
     return line ? std::optional(line_fix(here, std::move(*line))) : std::nullopt;

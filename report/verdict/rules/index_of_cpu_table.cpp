@@ -31,7 +31,7 @@ std::optional<Span> index_of_what_is_moved(std::string_view source, std::string_
   const Scan scan(source);
   for (size_t at = source.find(table); at != source.npos; at = source.find(table, at + 1)) {
     const size_t open = at + table.size();
-    const bool whole = at == 0 || !(is_identifier(source.substr(at - 1, 1)) || source[at - 1] == '.');
+    const bool whole = at == 0 || !(word_char(source[at - 1]) || source[at - 1] == '.');
     if (!whole || open >= source.size() || source[open] != '[') continue;
     const size_t close = closing(scan, source, open);
     if (close == source.npos) return std::nullopt;

@@ -57,8 +57,9 @@ const Holder* keeper(const Evidence& evidence, const Operand& it) {
 
 // Whoever made it: an object that is no module has had it since before this call.
 const Holder* owner(const Evidence& evidence, const Operand& it) {
-  // Of memory that nobody was seen to make, as NumPy's, an attribute is taken to be older than the call.
-  const bool empty = std::find(it.shape.begin(), it.shape.end(), 0) != it.shape.end();
+  // Of memory that nobody was seen to make, as NumPy's, an attribute is taken to be older than the call. One without
+  // elements has none: on the CPU it may be a beginning, on a GPU somebody has put it there.
+  const bool empty = it.on_cpu() && std::find(it.shape.begin(), it.shape.end(), 0) != it.shape.end();
   const bool unseen = it.role == "attribute" && !it.placed() && !empty;
   if (it.is_of_state() || (!unseen && !evidence.made_before_call(it))) return nullptr;
   // What is under construction has been given it in this call.

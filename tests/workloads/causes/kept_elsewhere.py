@@ -176,3 +176,19 @@ class Tagger(nn.Module):
         state = [each.to(self.device) for each in self.begin(len(x))]
         return self.lstm(x, state)[0]
 Tagger(gpu=-1).to("cuda:0")(torch.ones(2, 4, 2, device="cuda:0"))
+
+# === a buffer on a GPU that has no rows yet
+# category: cached-state-elsewhere
+# confidence: low
+# repairs: line
+# fix: self.rows = torch.cat([self.rows.to(rows.device), rows])
+class Buffer:
+    def __init__(self, device):
+        self.device, self.rows = device, None
+    def reserve(self, width):
+        self.rows = torch.empty(0, width, device=self.device)
+    def add(self, rows):
+        self.rows = torch.cat([self.rows, rows])
+buffer = Buffer("cuda:0")
+buffer.reserve(3)
+buffer.add(torch.ones(2, 3, device="cuda:1"))

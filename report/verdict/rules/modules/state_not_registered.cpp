@@ -141,9 +141,7 @@ std::optional<Fix> fix_of_hidden(const Evidence& evidence, const Operand::Hidden
   if (it.is_state())
     if (auto fix = move_part_where_called(evidence)) return fix;
   if (auto fix = move_where_named(evidence, it, other)) return fix;
-  auto there = make_there(evidence, it, other);
-  auto used = there && there->code.find("\"cuda:") != std::string::npos ? use_site(evidence) : std::nullopt;
-  return used && used->code.find("\"cuda:") == std::string::npos ? used : there;
+  return make_there(evidence, it, other);
 }
 
 // The module that holds it lies as a whole where it is: nothing left it behind.
