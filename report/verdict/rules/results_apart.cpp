@@ -54,14 +54,14 @@ std::optional<Cause> answer_of_a_spread_model(const Evidence& evidence) {
 
 // The running module of which all parts lie on one GPU but for the one that gave it, which is on the CPU. Null: none.
 const finding::RunningModule* left_a_part(const Evidence& evidence, const Operand& it, std::string_view device) {
-  const auto& giver = by_module(it).given_by;
+  const auto& producer = by_module(it).given_by;
   const auto only_on = [](const finding::Part& part, std::string_view where) {
     return part.devices.size() == 1 && part.devices[0] == where;
   };
   const auto left = [&](const finding::RunningModule& each) {
     size_t there = 0, here = 0;
     for (const finding::Part& part : each.parts) {
-      const bool gave = giver.name == fmt::format("self.{}", part.name);
+      const bool gave = producer.name == fmt::format("self.{}", part.name);
       if (gave ? !only_on(part, "cpu") : !part.devices.empty() && !only_on(part, device)) return false;
       ++(gave ? here : there);
     }
