@@ -124,10 +124,10 @@ main()
 
 
 def test_a_cache_that_grows(rehearsed):
-    """30 MiB more than at the beginning; at the peak the old one and the new one are there."""
+    """30 MiB more than at the beginning; at the peak the old one (33 MiB, in PyTorch's blocks 34) and the new one (38) are there."""
     _, peaks, _ = rehearsed(CACHED)
     found = parts(peaks["cuda:0"])
-    assert found["weights"] == 4 and 30 <= found["caches"] <= 66.1, found
+    assert found["weights"] == 4 and 30 <= found["caches"] <= 72.1, found
     course = peaks["cuda:0"]["course"]
     assert 100 < len(course["time"]) <= 257 and {len(column) for column in course.values()} == {len(course["time"])}
     assert max(course["tensors"]) == peaks["cuda:0"]["peak"] and course["time"] == sorted(course["time"])
