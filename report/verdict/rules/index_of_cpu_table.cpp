@@ -13,17 +13,16 @@
 namespace devtrace::report::verdict::rules {
 namespace {
 
-// Does a move end what follows there, `.view(-1).to(device)`?
+// Do the methods that are called on what ends there, `.view(-1).to(device)`, take it to a GPU?
 bool is_moved_behind(std::string_view source, const Scan& scan, size_t at) {
-  while (at < source.size() && source[at] == '.') {
-    const size_t open = source.find('(', at), close = open == source.npos ? open : closing(scan, source, open);
-    if (close == source.npos) return false;
-    const std::string_view method = source.substr(at + 1, open - at - 1);
-    if (!is_identifier(method)) return false;
-    if (method == "to" || method == "cuda") return true;
-    at = close + 1;
+  size_t end = at;
+  while (end < source.size() && source[end] == '.') {
+    const size_t open = source.find('(', end), close = open == source.npos ? open : closing(scan, source, open);
+    if (close == source.npos || !is_identifier(source.substr(end + 1, open - end - 1))) break;
+    end = close + 1;
   }
-  return false;
+  const std::string_view methods = source.substr(at, end - at);
+  return says_device(methods) && methods.find("cpu") == methods.npos;
 }
 
 // What stands between the brackets where the line takes from `table` by `index`, and moves what it takes.

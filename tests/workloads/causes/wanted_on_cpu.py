@@ -69,3 +69,12 @@ features = torch.randn(6, 3)
 order = torch.randperm(6).to("cuda:0")
 for rows, numbers in batches(features, order, torch.device("cuda:0")):
     rows.sum()
+
+# === a table whose rows are given another type, and stay
+# category: input-not-moved
+# confidence: low
+# repairs: line
+# fix: return values.to(picked.device)[picked].to(torch.float64)
+def taken(values, picked):
+    return values[picked].to(torch.float64)
+taken(torch.randn(5, 2), torch.randperm(5).to("cuda:0"))
