@@ -152,6 +152,10 @@ std::optional<OnTheWay> fix_on_the_way(const Evidence& evidence, const Operand& 
   return std::nullopt;
 }
 
+bool any_line(const Frame&) {
+  return true;
+}
+
 std::optional<Fix> joined(std::vector<OnTheWay> edits) {
   if (edits.empty()) return std::nullopt;
   Fix fix = std::move(edits.front().fix);
@@ -172,7 +176,7 @@ std::optional<Fix> fix_of_each_source(const Evidence& evidence, const Operand& o
   std::vector<OnTheWay> edits;
   for (const Operand* source : sources) {
     if (is_covered(*source, edits)) continue;
-    auto one = fix_on_the_way(evidence, *source, wanted, [](const Frame&) { return true; });
+    auto one = fix_on_the_way(evidence, *source, wanted, any_line);
     if (!one) return std::nullopt;
     edits.push_back(std::move(*one));
   }
@@ -187,7 +191,7 @@ bool add_edits(const Evidence& evidence, const Operand& it, std::string_view wan
   if (is_covered(it, edits)) return true;
   const bool by_module = !it.is_of_state() && made_by_a_module(it);
   if (!by_module)
-    if (auto one = fix_on_the_way(evidence, it, wanted, [](const Frame&) { return true; })) {
+    if (auto one = fix_on_the_way(evidence, it, wanted, any_line)) {
       edits.push_back(std::move(*one));
       return true;
     }
@@ -292,7 +296,7 @@ static void add_other_sources(const Evidence& evidence, const Operand& computed,
   if (std::ranges::none_of(sources, [&](const Operand* each) { return is_changed(*each, fix); })) return;
   for (const Operand* each : sources)
     if (!is_changed(*each, fix))
-      if (auto one = fix_on_the_way(evidence, *each, wanted, [](const Frame&) { return true; }))
+      if (auto one = fix_on_the_way(evidence, *each, wanted, any_line))
         fix.also.push_back({std::move(one->fix.file), one->fix.line, std::move(one->fix.code)});
 }
 
