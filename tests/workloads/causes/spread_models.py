@@ -141,3 +141,63 @@ decoder = Decoder()
 for name in ("words",):
     setattr(decoder, name, getattr(decoder, name).to("cuda:0"))
 decoder(torch.tensor([1, 2], device="cuda:0"))
+
+# === spread by a map, and a function moves all models that an object has
+# category: module-split-or-hook-missing
+# confidence: medium
+# repairs: cause
+# says: where AlignDevicesHook(execution_device=1) still brings what its module is given
+# fix: if not hasattr(each, "hf_device_map"):
+# fix:     each.cuda(0)
+class AlignDevicesHook:
+    def __init__(self, execution_device):
+        self.execution_device = execution_device
+
+    def pre_forward(self, module, given):
+        return tuple(each.to(f"cuda:{self.execution_device}") for each in given)
+
+def dispatched(model, device_map):
+    for name, index in device_map.items():
+        part = model.get_submodule(name).to(f"cuda:{index}")
+        part._hf_hook = AlignDevicesHook(index)
+        part.register_forward_pre_hook(part._hf_hook.pre_forward)
+    model.hf_device_map = device_map
+    return model
+
+class Translator:
+    def __init__(self, model):
+        self.model = model
+
+    def prepare(self):
+        for each in vars(self).values():
+            each.cuda(0)
+        return self
+
+Translator(dispatched(nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 2)), {"0": 0, "1": 1})).prepare().model(torch.ones(2, 3))
+
+# === spread by a map, and a constructor takes it to the device that it is told
+# category: module-split-or-hook-missing
+# confidence: medium
+# repairs: cause
+# says: where AlignDevicesHook(execution_device=1) still brings what its module is given
+# fix: self.model = model if hasattr(model, "hf_device_map") else model.to(device)
+class AlignDevicesHook:
+    def __init__(self, execution_device):
+        self.execution_device = execution_device
+
+    def pre_forward(self, module, given):
+        return tuple(each.to(f"cuda:{self.execution_device}") for each in given)
+
+def dispatched(model, device_map):
+    for name, index in device_map.items():
+        part = model.get_submodule(name).to(f"cuda:{index}")
+        part._hf_hook = AlignDevicesHook(index)
+        part.register_forward_pre_hook(part._hf_hook.pre_forward)
+    model.hf_device_map = device_map
+    return model
+
+class Judge:
+    def __init__(self, model, device):
+        self.model = model.to(device)
+
+Judge(dispatched(nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 2)), {"0": 0, "1": 1}), "cuda:0").model(torch.ones(2, 3))

@@ -63,19 +63,26 @@ std::optional<Cause> taken_from_its_module(const Evidence& evidence) {
       use_site(evidence)};
 }
 
+// Did the line move the model that the state's path begins at? Each module on the way hands the move on to its parts.
+bool moved_as_a_whole(const Operand& state) {
+  const auto hands_on = std::ranges::count(state.moved.stack, "Module._apply", &Frame::function);
+  return hands_on == std::ranges::count(state.module_path, '.') + 1;
+}
+
 // `copy.to(device=kind)` → `copy.to(device=next(copy.parameters()).device)`, of a line that moves a module; a model
 // that a map has spread over devices is not moved at all.
 std::optional<std::string> left_where_it_was(const Operand& state, const Frame& line) {
-  const std::string statement = dedented(line.source);
-  const std::string name = statement.substr(0, statement.find(".to("));
-  if (!state.is_parameter || !is_reference(name)) return std::nullopt;
+  const std::string statement = dedented(line.source), value(value_in(line.source));
+  const std::string_view moved = value.empty() ? statement : value;
+  const std::string_view callee = moved.substr(0, moved.find('(')), name = callee.substr(0, callee.rfind('.'));
+  if (!state.is_parameter || !is_reference(name) || !(callee.ends_with(".to") || callee.ends_with(".cuda")))
+    return std::nullopt;
   const bool mapped = state.device_map.ends_with(fmt::format(": {}", state.moved.from));
-  const bool model = std::any_of(state.names.begin(), state.names.end(), [&](const auto& each) {
-    return each.name == fmt::format("{}.{}", name, state.module_path);
-  });
-  if (mapped && model && only_moves(statement))
-    return fmt::format("if not hasattr({}, \"hf_device_map\"):\n    {}", name, statement);
-  return redirect_move(line.source, fmt::format("next({}.parameters()).device", name));
+  if (mapped && moved_as_a_whole(state) && only_moves(moved)) {
+    if (only_moves(statement)) return fmt::format("if not hasattr({}, \"hf_device_map\"):\n    {}", name, statement);
+    return replace_value(line.source, fmt::format("{0} if hasattr({0}, \"hf_device_map\") else {1}", name, value));
+  }
+  return value.empty() ? redirect_move(line.source, fmt::format("next({}.parameters()).device", name)) : std::nullopt;
 }
 
 // A hook sends inputs to where the module's state was until a line took that to the device that was current.
@@ -95,7 +102,8 @@ std::optional<Cause> taken_from_its_hook(const Evidence& evidence) {
                fmt::format("{} was on {}, where {} still brings what its module is given, until {} took it to {}. It "
                            "meets {}.",
                            pair.it->name, pair.it->moved.from, pair.it->hook, at(&line), pair.it->device,
-                           with_place(*pair.other)),
+                           with_place(*pair.other)) +
+                   by_the_map(*pair.it),
                repair_of(line, std::move(*code))};
 }
 
