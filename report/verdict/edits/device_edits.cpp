@@ -450,15 +450,30 @@ std::optional<std::string> replace_value(std::string_view source, std::string_vi
   return value ? std::optional(dedented(spliced(source, *value, by))) : std::nullopt;
 }
 
-bool gives_new_tensor(std::string_view source) {
-  const auto value = value_of(source, Scan(source));
-  if (!value || !unpacked_names(source).empty()) return false;
-  const std::string_view text = source.substr(value->begin, value->end - value->begin);
+// Of an expression.
+static bool is_new_tensor(std::string_view text) {
   const size_t name = text.find('.') + 1;
   const std::string_view called = text.substr(name, name_end(text, name) - name);
   const bool typed = called.ends_with("Tensor");
   const Function function = function_named(called);
   return of_torch(text) && text.back() == ')' && (typed || (function.is(kMakes) && !function.follows_operands()));
+}
+
+bool gives_new_tensor(std::string_view source) {
+  const auto value = value_of(source, Scan(source));
+  if (!value || !unpacked_names(source).empty()) return false;
+  return is_new_tensor(source.substr(value->begin, value->end - value->begin));
+}
+
+std::optional<std::string> move_new_elements(std::string_view source, std::string_view device) {
+  const Scan scan(source);
+  const size_t loop = source.find(" for ");
+  if (loop == source.npos || scan.depth[loop] == 0 || !scan.balanced) return std::nullopt;
+  const Span each = element_before(source, scan, loop);
+  const std::string_view text = source.substr(each.begin, each.end - each.begin);
+  if (!is_new_tensor(text) || binds(source, device.substr(0, name_end(device, 0)))) return std::nullopt;
+  const auto moved = move_expression(text, text, device);
+  return moved ? std::optional(dedented(spliced(source, each, *moved))) : std::nullopt;
 }
 
 std::optional<std::string> move_constructed(std::string_view source, std::string_view type, std::string_view device) {

@@ -77,6 +77,9 @@ std::vector<std::string> unpacked_names(std::string_view source);
 std::vector<std::string> parts_of_display(std::string_view value);
 // Is that value a tensor that a function of PyTorch's makes of no tensor: `torch.from_numpy(x).long()`?
 bool gives_new_tensor(std::string_view source);
+// The statement with each such tensor that its comprehension gives on that device: `x, y = (torch.from_numpy(each) for
+// each in pair)`.
+std::optional<std::string> move_new_elements(std::string_view source, std::string_view device);
 // … with another text in its place.
 std::optional<std::string> replace_value(std::string_view source, std::string_view by);
 // … and the value as the statement has it; empty for another statement.

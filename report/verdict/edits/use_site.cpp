@@ -279,13 +279,12 @@ std::optional<Fix> move_elements(const Evidence& evidence, const Operand& target
   const bool of_groups = source.find(" in self.param_groups") != source.npos;
   if (end == source.npos || (!of_groups && source.find(kFor, end + 1) != source.npos)) return std::nullopt;
   const Scan scan(source);
-  size_t begin = end, close = end;
-  while (begin > 0 && scan.depth[begin - 1] >= scan.depth[end]) --begin;
-  begin = skip_blanks(source, begin);
+  size_t close = end;
   while (close < source.size() && scan.depth[close] >= scan.depth[end]) ++close;
-  const std::string_view element = trimmed(source.substr(begin, end - begin));
+  const Span each = element_before(source, scan, end);
+  const std::string_view element = source.substr(each.begin, each.end - each.begin);
   const auto loop = variable_and_list(source.substr(end + kFor.size(), close - end - kFor.size()));
-  const bool whole = is_given_whole(source, scan, begin, end);
+  const bool whole = is_given_whole(source, scan, each.begin, end);
   const auto is_element = [&](const Operand& it) {
     const Frame* const made = it.created.line();
     // A comprehension is a function of its own before Python 3.12. A view was made where its memory was.
@@ -301,8 +300,7 @@ std::optional<Fix> move_elements(const Evidence& evidence, const Operand& target
   if (of_groups && whole) device = "self.param_groups[0][\"params\"][0].device";
   if (device.empty() || binds(source, device.substr(0, device.find_first_of(".([")))) return std::nullopt;
   const auto moved = move_expression(element, element, device);
-  return moved ? std::optional(line_fix(line, dedented(spliced(source, {begin, begin + element.size()}, *moved))))
-               : std::nullopt;
+  return moved ? std::optional(line_fix(line, dedented(spliced(source, each, *moved)))) : std::nullopt;
 }
 
 // `total = torch.zeros_like(mask)` above `total[mask] = scores`: what is written to stays where it was made, and goes

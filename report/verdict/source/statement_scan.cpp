@@ -19,6 +19,16 @@ size_t closing(const Scan& scan, std::string_view source, size_t open) {
   return source.npos;
 }
 
+Span element_before(std::string_view source, const Scan& scan, size_t loop) {
+  size_t begin = loop;
+  const auto is_inside = [&](size_t at) {
+    return scan.depth[at] > scan.depth[loop] || (scan.depth[at] == scan.depth[loop] && source[at] != ':');
+  };
+  while (begin > 0 && is_inside(begin - 1)) --begin;
+  begin = skip_blanks(source, begin);
+  return {begin, begin + trimmed(source.substr(begin, loop - begin)).size()};
+}
+
 std::optional<Call> only_call_in(std::string_view source, const Scan& scan, std::string_view function) {
   const std::string wanted = std::string(function) + "(";
   const size_t at = source.find(wanted);

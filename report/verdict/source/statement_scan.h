@@ -58,6 +58,9 @@ std::vector<Call> find_calls_if(std::string_view source, const Scan& scan, const
   return calls;
 }
 
+// What a comprehension gives whose loop begins at `loop`: `f(x)` of `[f(x) for x in y]`, and of `{x: f(x) for x in y}`.
+Span element_before(std::string_view source, const Scan& scan, size_t loop);
+
 // The only call of a function that the text has; nothing where there are several, or none.
 std::optional<Call> only_call_in(std::string_view source, const Scan& scan, std::string_view function);
 // The call's arguments, by commas of its own level.

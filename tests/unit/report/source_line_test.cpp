@@ -112,6 +112,16 @@ TEST(MoveAssigned, MovesTheWholeValue) {
   EXPECT_FALSE(gives_new_tensor("t = torch.relu(x)"));
 }
 
+TEST(MoveNewElements, MovesWhatAComprehensionMakes) {
+  EXPECT_EQ(move_new_elements("    a, b = (torch.LongTensor([x]) for x in (h, r))", "t.device"),
+            "a, b = (torch.LongTensor([x]).to(t.device) for x in (h, r))");
+  EXPECT_EQ(move_new_elements("t = {k: torch.from_numpy(v) for k, v in d.items()}", "self.d"),
+            "t = {k: torch.from_numpy(v).to(self.d) for k, v in d.items()}");
+  EXPECT_EQ(move_new_elements("t = [torch.relu(x) for x in y]", "d"), std::nullopt);
+  EXPECT_EQ(move_new_elements("t = [torch.Tensor(x) for x in y]", "x.device"), std::nullopt) << "means the element";
+  EXPECT_EQ(move_new_elements("t = torch.Tensor(x)  # for me", "d"), std::nullopt);
+}
+
 TEST(MoveConstructed, MovesWhatTheClassGives) {
   EXPECT_EQ(move_constructed("    self.loss = losses.ArcFace(8, f(5))", "ArcFace", "d"),
             "self.loss = losses.ArcFace(8, f(5)).to(d)");
