@@ -47,7 +47,7 @@ std::optional<Fix> give_generator(const Evidence& evidence, const Operand* gener
   return code ? std::optional(repair_of(line, std::move(*code))) : std::nullopt;
 }
 
-// A DataLoader shuffles with a generator of its own, on the CPU, whatever the default device is.
+// A DataLoader or RandomSampler shuffles with a generator of its own, on the CPU, whatever the default device is.
 std::optional<Fix> give_loader_a_generator(const Operand* generator, std::string_view wanted,
                                            std::string_view drawn_on) {
   if (!generator) return std::nullopt;

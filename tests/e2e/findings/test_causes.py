@@ -104,7 +104,8 @@ torch.set_default_tensor_type("torch.cuda.FloatTensor")
 def seen(some, others):
     for one, other in zip(some, others):
         return one + other
-some, others = (DataLoader(range(4), shuffle=True) for _ in range(2))
+some = DataLoader(range(4), shuffle=True)
+others = DataLoader(range(3), shuffle=True)
 seen(some, others)
 """)
     cause = outcome.finding["cause"]

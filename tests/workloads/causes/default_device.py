@@ -495,3 +495,40 @@ def first_of(loader):
     for item in loader:
         return item
 first_of(loader_of(list(range(4))))
+
+# === a sampler that shuffles for a loader, made in another function, and a default type of the GPU
+# category: generator
+# confidence: high
+# repairs: cause
+# fix: order = WeightedOrder(RandomSampler(frames, generator=torch.Generator(device="cuda")), 2)
+from torch.utils.data import BatchSampler, DataLoader, RandomSampler
+class WeightedOrder(BatchSampler):
+    def __init__(self, sampler, size):
+        super().__init__(sampler, size, drop_last=True)
+def clips(frames):
+    order = WeightedOrder(RandomSampler(frames), 2)
+    return DataLoader(frames, batch_sampler=order)
+def watched(frames):
+    clip_loader = clips(frames)
+    return [clip.mean().item() for clip in clip_loader]
+still = torch.arange(4.0)
+torch.set_default_device("cuda")
+try:
+    watched(still)
+finally:
+    torch.set_default_device(None)
+
+# === a loop over a loader that shuffles and has no name
+# category: generator
+# confidence: high
+# repairs: cause
+# fix: for pair in torch.utils.data.DataLoader(values, 2, shuffle=True, generator=torch.Generator(device="cuda")):
+def summed(values):
+    for pair in torch.utils.data.DataLoader(values, 2, shuffle=True):
+        yield pair.sum().item()
+measured = torch.arange(4.0)
+torch.set_default_device("cuda")
+try:
+    list(summed(measured))
+finally:
+    torch.set_default_device(None)

@@ -207,17 +207,28 @@ finding::List<finding::Step> lineage(const python::Api& api, const Operand& oper
     // The program has made it for a sampler or a loader, or a loader has, for its sampler. Or it is the library's own,
     // which knows nothing of a default device that the program has chosen.
     const bool within = !frames.empty() && !frames[0].project;
-    const std::string loader = "DataLoader";
+    const std::string loader = "DataLoader", sampler = "RandomSampler";
     std::string user = within ? frames[0].function.substr(0, frames[0].function.find('.')) : std::string();
     if (user.starts_with('_')) user = loader;  // its iterator
     const auto made = within ? names.line_that_made_generator(user) : std::nullopt;
     std::optional<stacks::PythonFrame> line, chosen;
-    for (size_t frame = 0; frame < frames.size() && !made && !line; ++frame)
+    const bool own = within && !made && (user == loader || user == sampler) &&
+                     frames[0].file.find("/torch/utils/data/") != std::string::npos;
+    for (size_t frame = 0; frame < frames.size() && own && !line; ++frame)
       if (frames[frame].project) line = names.line_that_names(frame, loader);
+    const auto says = [&](const std::string& text) {
+      return line && source.lines(line->file, line->line).find(text) != std::string::npos;
+    };
+    if (own && !says(loader + "("))
+      if (auto only = names.only_construction_of(loader)) line = std::move(only);
+    // A sampler that the program has given it draws by itself.
+    std::string constructed = loader;
+    if (own && (!line || says("sampler=")))
+      line = user == sampler ? names.only_construction_of(constructed = sampler) : std::nullopt;
     for (const char* const choice : {"torch.set_default_device(", "torch.set_default_tensor_type("})
       if (within && !made && !line && !chosen) chosen = names.only_line_with(choice);
     if (made) step("made", *made, {});
-    if (line) step("constructed", *line, {}).call = loader;
+    if (line) step("constructed", *line, {}).call = constructed;
     if (chosen) step("chosen", *chosen, {});
   }
   // Nothing is allocated for it: of what chooses the meta device a program has one line.
