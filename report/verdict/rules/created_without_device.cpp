@@ -337,6 +337,13 @@ std::optional<Cause> made_by_a_call_without_tensors(const Evidence& evidence) {
   if (!pair) return std::nullopt;
   const Frame& line = *pair.it->created.line();
   if (auto cause = computed_by_a_module_left(evidence, *pair.it, *pair.other)) return cause;
+  const auto brought = std::ranges::find(pair.it->lineage, "brought", &finding::Step::what);
+  if (brought != pair.it->lineage.end() && !makes_tensor(line.source))
+    return Cause{"input-not-moved", Confidence::low,
+                 fmt::format("{} was computed on the CPU by {}, whose call had taken something there at {}, and "
+                             "nothing brought it back. It meets {}.",
+                             with_place(*pair.it), line.function, at(&brought->line), with_place(*pair.other)),
+                 use_site(evidence)};
   return Cause{"created-without-device", Confidence::low,
                fmt::format("{} was computed on the CPU by {}, which was called here and given no tensor that lies "
                            "there: what that computes with was made without a device. It meets {}.",

@@ -192,3 +192,34 @@ class Buffer:
 buffer = Buffer("cuda:0")
 buffer.reserve(3)
 buffer.add(torch.ones(2, 3, device="cuda:1"))
+
+# === what a model took to the CPU piece by piece is put together there, and compared
+# category: input-not-moved
+# confidence: low
+# repairs: line
+# says: whose call had taken something there at
+# fix: return nn.functional.l1_loss(told["pitch"].to(tones.device), tones)
+class Keep:
+    def __init__(self, place):
+        self.place = place
+
+    def __call__(self, x):
+        return x.to(self.place)
+
+class Singer(nn.Module):
+    def __init__(self, place):
+        super().__init__()
+        self.voice, self.keep = nn.Linear(2, 2), Keep(place)
+
+    def forward(self, x):
+        sung = {"pitch": []}
+        for _ in range(3):
+            x = torch.tanh(self.voice(x))
+            sung["pitch"].append(self.keep(x))
+        return {name: torch.stack(all_of, dim=1) for name, all_of in sung.items()}, x
+
+def judged(singer, x, tones):
+    told, _ = singer(x)
+    return nn.functional.l1_loss(told["pitch"], tones)
+
+judged(Singer("cpu").to("cuda:0"), torch.ones(2, 2).to("cuda:0"), torch.zeros(2, 3, 2).to("cuda:0"))

@@ -169,6 +169,39 @@ std::optional<std::pair<Stack, size_t>> brought_above(const python::Api& api, co
   return std::nullopt;
 }
 
+bool joins_a_list(std::string_view line) {
+  constexpr std::string_view kJoins[] = {"torch.stack(", "torch.cat("};
+  return std::ranges::any_of(kJoins, [&](std::string_view each) { return line.find(each) != line.npos; });
+}
+
+// `torch.stack(kept)` in a function that has ended: where its call had brought to the device before what that may have
+// been. The latest move's stack, and the program's frame of it.
+std::optional<std::pair<Stack, size_t>> brought_in_its_call(const memory::provenance::Origin& made, const Stack& making,
+                                                            const SourceText& source) {
+  constexpr size_t kMostMoves = 64;  // whose stacks are looked at
+  auto own = innermost_project(making, source);
+  while (own && *own + 1 < making.size() && making[*own].function.ends_with('>')) ++*own;  // a comprehension
+  if (!own || making[*own].function == "<module>" || !joins_a_list(source.lines(making[*own].file, making[*own].line)))
+    return std::nullopt;
+  const size_t depth = making.size() - *own;
+  const std::vector<memory::provenance::Origin> moves = memory::provenance::recent_moves(made.thread, made.device);
+  for (size_t i = 0; i < std::min(moves.size(), kMostMoves); ++i) {
+    if (moves[i].time > made.time) continue;
+    Stack stack = stacks::resolve(moves[i].stack);
+    if (stack.size() < depth) continue;
+    const auto& there = stack[stack.size() - depth];
+    const bool above =
+        there.file == making[*own].file && there.function == making[*own].function && there.line < making[*own].line;
+    const bool called = std::equal(
+        stack.end() - static_cast<ptrdiff_t>(depth) + 1, stack.end(), making.begin() + static_cast<ptrdiff_t>(*own) + 1,
+        [](const auto& a, const auto& b) { return a.file == b.file && a.function == b.function && a.line == b.line; });
+    const auto line = above && called ? innermost_project(stack, source) : std::nullopt;
+    if (line && says_a_move(source.lines(stack[*line].file, stack[*line].line)))
+      return std::pair(std::move(stack), *line);
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 finding::List<finding::Step> lineage(const python::Api& api, const Operand& operand, const KnownNames& names,
@@ -282,6 +315,9 @@ finding::List<finding::Step> lineage(const python::Api& api, const Operand& oper
     const auto live = live_line(last, frames);
     if (live && !moved && !operand.has_role_of_state())
       if (const auto brought = brought_above(api, block->allocated, *live, names, frames, source))
+        add("brought", brought->first, brought->second, came);
+    if (operand.on_cpu() && !moved && !operand.has_role_of_state())
+      if (const auto brought = brought_in_its_call(block->allocated, made, source))
         add("brought", brought->first, brought->second, came);
     const auto from = operand.has_role_of_state() ? constructed : line;
     if (live && from && !(operand.has_role_of_state() && moved)) {
