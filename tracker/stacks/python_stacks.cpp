@@ -16,6 +16,7 @@
 #include "tracker/stacks/native/native.h"
 #include "tracker/stacks/stack_depot.h"
 #include "tracker/stacks/stacks.h"
+#include "tracker/stacks/thread_memory.h"
 
 namespace devtrace::stacks {
 
@@ -40,51 +41,13 @@ constexpr size_t kMostMemory = 256u << 20;
 // Stands in for the frames beyond kMaxDepth, as the outermost one.
 constexpr std::string_view kDeeper = "[deeper frames left out]";
 
-// The first threads that ask for a stack have a place each; the others are without. Plain data, no destructor: hooks
-// still run while a thread's destructors do.
-constexpr size_t kThreads = 128;
-constinit LastStack memories[kThreads] = {};
-constinit std::atomic<size_t> taken{0};
-struct OwnMemory {
-  LastStack* stack;
-  bool in_use;  // a signal's handler may come in between
-};
-thread_local constinit OwnMemory own_memory{};
+constinit ThreadMemory<LastStack> memories;
+thread_local constinit OwnPlace own_place;
 
 // Of a Python that is read for good, so that none with other frames comes after it.
-[[gnu::noinline]] LastStack* take_memory(const PythonReader& reader) {
-  if (!LastStack::knows(reader.layout) || python::detail::published.load(std::memory_order_relaxed) != &reader)
-    return nullptr;
-  if (taken.load(std::memory_order_relaxed) >= kThreads) return nullptr;
-  const size_t place = taken.fetch_add(1);
-  return place < kThreads ? own_memory.stack = &memories[place] : nullptr;
+bool may_remember(const PythonReader& reader) {
+  return LastStack::knows(reader.layout) && python::detail::published.load(std::memory_order_relaxed) == &reader;
 }
-
-// What the calling thread remembers, while nobody else of this thread uses it.
-class Remembering {
- public:
-  explicit Remembering(const PythonReader& reader) {
-    if (own_memory.in_use) [[unlikely]]
-      return;
-    memory_ = own_memory.stack;
-    if (!memory_) [[unlikely]] {
-      if (!(memory_ = take_memory(reader))) return;
-    }
-    own_memory.in_use = true;
-    std::atomic_signal_fence(std::memory_order_seq_cst);
-  }
-  ~Remembering() {
-    std::atomic_signal_fence(std::memory_order_seq_cst);
-    if (memory_) own_memory.in_use = false;
-  }
-  Remembering(const Remembering&) = delete;
-  Remembering& operator=(const Remembering&) = delete;
-
-  LastStack* stack() const { return memory_; }  // null: it remembers none
-
- private:
-  LastStack* memory_ = nullptr;
-};
 
 constexpr uint32_t kInModuleCall = Captured::kInModuleCall;
 static_assert(IdCache::kMaxId < kInModuleCall);
@@ -198,10 +161,10 @@ uint32_t frame_id(const Layout& layout, const RawFrame& raw) {
   if (thread == 0) return 0;
   uintptr_t top = 0;
   top_frame(reader->layout, PlainMemory(), thread, top);
-  const Remembering memory(*reader);
+  const Remembering<LastStack> memory(memories, own_place, [&] { return may_remember(*reader); });
   const uint64_t deaths = code_generations.deaths();
-  const uint32_t same = memory.stack() ? memory.stack()->find(reader->layout, top, deaths) : 0;
-  return same != 0 ? same : capture_another(*reader, thread, top, deaths, memory.stack());
+  const uint32_t same = memory.get() ? memory.get()->find(reader->layout, top, deaths) : 0;
+  return same != 0 ? same : capture_another(*reader, thread, top, deaths, memory.get());
 }
 
 }  // namespace

@@ -33,6 +33,23 @@ constinit pid_t forking_process = 0;
   _Unwind_Backtrace([](_Unwind_Context*, void*) { return _URC_END_OF_STACK; }, nullptr);
 }
 
+// Around a question to libunwind.
+class InLibunwind {
+ public:
+  InLibunwind() { inside.fetch_add(1); }
+  ~InLibunwind() {
+    inside.fetch_sub(1);
+    errno = saved_;
+  }
+  InLibunwind(const InLibunwind&) = delete;
+  InLibunwind& operator=(const InLibunwind&) = delete;
+
+  explicit operator bool() const { return !forking.load(); }
+
+ private:
+  const int saved_ = errno;
+};
+
 #ifdef __x86_64__
 // libunwind's own quick way, outwards from a frame whose own address it leaves out. Below 0: it cannot go all of it.
 extern "C" int _ULx86_64_tdep_trace(unw_cursor_t*, void** addresses, int* count);
@@ -41,25 +58,53 @@ size_t return_addresses(void** all, size_t wanted) {
   return static_cast<size_t>(std::max(0, unw_backtrace(all, static_cast<int>(wanted))));
 }
 
-// From the outermost frame of this library's on, whose address is the first. Those inside it keep their frame pointers,
-// and take two loads each. 0: it has to be found out frame by frame.
-[[gnu::noinline]] size_t addresses_from_hook(void** all, size_t wanted) {
-  if (caller::is_the_program()) return 0;  // nothing tells the program's frames from ours
-  const caller::Frame hook = caller::outermost_own(__builtin_frame_address(0));
-  if (hook.address == 0) return 0;
-  unw_context_t context;
+bool begin_at(const caller::Frame& hook, unw_context_t& context, unw_cursor_t& cursor) {
   context.uc_mcontext.gregs[REG_RIP] = static_cast<greg_t>(hook.address);
   context.uc_mcontext.gregs[REG_RSP] = static_cast<greg_t>(hook.stack);
   context.uc_mcontext.gregs[REG_RBP] = static_cast<greg_t>(hook.frame);
+  return unw_init_local(&cursor, &context) >= 0;
+}
+
+size_t addresses_from_hook(const caller::Frame& hook, void** all, size_t wanted) {
+  unw_context_t context;
   unw_cursor_t cursor;
   int count = static_cast<int>(wanted) - 1;
   all[0] = reinterpret_cast<void*>(hook.address);
-  if (unw_init_local(&cursor, &context) < 0 || _ULx86_64_tdep_trace(&cursor, all + 1, &count) < 0) return 0;
+  if (!begin_at(hook, context, cursor) || _ULx86_64_tdep_trace(&cursor, all + 1, &count) < 0) return 0;
   return static_cast<size_t>(count) + 1;
 }
+
+// Of each frame the word with its caller's address, and that with its caller's frame pointer where it has saved it. A
+// register that no frame has saved yet is the context's, below all frames.
+size_t words_from_hook(const caller::Frame& hook, void* const* addresses, size_t count, StackWord* words, size_t most) {
+  unw_context_t context;
+  unw_cursor_t cursor;
+  if (!begin_at(hook, context, cursor)) return 0;
+  size_t found = 0;
+  uintptr_t saved_at = 0;
+  for (size_t i = 1; i < count; ++i) {
+    unw_word_t address = 0;
+    unw_save_loc_t caller, frame;
+    if (found + 2 > most || unw_step(&cursor) <= 0 || unw_get_reg(&cursor, UNW_REG_IP, &address) != 0 ||
+        address != reinterpret_cast<uintptr_t>(addresses[i]) || unw_get_save_loc(&cursor, UNW_REG_IP, &caller) != 0 ||
+        unw_get_save_loc(&cursor, UNW_X86_64_RBP, &frame) != 0 || caller.type != UNW_SLT_MEMORY ||
+        caller.u.addr < hook.stack)
+      return 0;
+    for (const unw_save_loc_t* each : {&frame, &caller}) {
+      if (each->type != UNW_SLT_MEMORY || each->u.addr < hook.stack || each->u.addr == saved_at) continue;
+      const auto* place = reinterpret_cast<const uintptr_t*>(each->u.addr);
+      words[found++] = {place, *place};
+    }
+    saved_at = frame.u.addr;
+  }
+  return found;
+}
 #else
-size_t addresses_from_hook(void**, size_t) {
+size_t addresses_from_hook(const caller::Frame&, void**, size_t) {
   return 0;  // its frames take two loads each as well
+}
+size_t words_from_hook(const caller::Frame&, void* const*, size_t, StackWord*, size_t) {
+  return 0;
 }
 // What signs return addresses (pointer authentication) has written into their upper bits.
 void* without_signature(uintptr_t address) {
@@ -89,29 +134,26 @@ void* without_signature(uintptr_t address) {
 
 }  // namespace
 
-size_t capture_native_from_hook(void** addresses, size_t capacity) {
-  const int saved = errno;
-  inside.fetch_add(1);
-  const size_t count = forking.load() ? 0 : addresses_from_hook(addresses, capacity);
-  inside.fetch_sub(1);
-  errno = saved;
-  return count;
+size_t capture_native_from_hook(const caller::Frame& hook, void** addresses, size_t capacity) {
+  const InLibunwind may;
+  return may ? addresses_from_hook(hook, addresses, capacity) : 0;
+}
+
+size_t deciding_words(const caller::Frame& hook, void* const* addresses, size_t count, StackWord* words, size_t most) {
+  const InLibunwind may;
+  return may ? words_from_hook(hook, addresses, count, words, most) : 0;
 }
 
 size_t capture_native(void** addresses, size_t capacity, size_t skip) {
   constexpr size_t kLargest = 256;
-  const int saved = errno;
+  const InLibunwind may;
+  if (!may) return 0;
+  void* all[kLargest];
+  // The first address lies in this function, and is left out as well.
+  const size_t wanted = std::min(capacity + skip + 1, kLargest);
+  const size_t found = return_addresses(all, wanted);
   size_t count = 0;
-  inside.fetch_add(1);
-  if (!forking.load()) {
-    void* all[kLargest];
-    // The first address lies in this function, and is left out as well.
-    const size_t wanted = std::min(capacity + skip + 1, kLargest);
-    const size_t found = return_addresses(all, wanted);
-    for (size_t i = skip + 1; i < found; ++i) addresses[count++] = all[i];
-  }
-  inside.fetch_sub(1);
-  errno = saved;
+  for (size_t i = skip + 1; i < found; ++i) addresses[count++] = all[i];
   return count;
 }
 

@@ -15,6 +15,7 @@
 #include "tracker/stacks/native/modules.h"
 #include "tracker/stacks/native/native.h"
 #include "tracker/stacks/stack_depot.h"
+#include "tracker/stacks/thread_memory.h"
 
 namespace devtrace::stacks {
 namespace {
@@ -43,14 +44,17 @@ constinit SpinLock lock;  // what is below, and adding to what is above
 constinit NumberIndex frame_index;
 constinit NumberIndex node_index;
 
+constinit ThreadMemory<LastNativeStacks> memories;
+
 // Of a thread: how many events it has had since the last whose stack was taken. And, while its stacks show no frame of
 // the user's, how many are left out.
 struct Rhythm {
   uint32_t events;
-  uint32_t left_out;
+  uint16_t left_out;
+  OwnPlace place;  // of `memories`
 };
 thread_local constinit Rhythm rhythm{};
-constexpr uint32_t kMostLeftOut = 1023;
+constexpr uint16_t kMostLeftOut = 1023;
 
 struct Place {
   uintptr_t base = 0;
@@ -107,6 +111,41 @@ uint32_t add_call(uint32_t caller, uint32_t frame) {
   return node;
 }
 
+// A polynomial of the addresses by an odd factor: what differs in two of them would have to be that factor's multiple.
+uint64_t key_of(void* const* addresses, size_t count) {
+  uint64_t hash = 0xc2b2ae3d27d4eb4f;
+  for (size_t i = 0; i < count; ++i) hash = hash * 0xff51afd7ed558ccd + reinterpret_cast<uintptr_t>(addresses[i]);
+  return fold(hash, 0xff51afd7ed558ccd);
+}
+
+uint32_t node_of(uint64_t key, void* const* addresses, size_t count) {
+  const uint32_t known = ids.find(key);
+  return known != 0 || count == 0 ? known : add_stack(key, addresses, count);
+}
+
+// The stack from the hook on, by libunwind.
+[[gnu::noinline]] uint32_t look_up(const caller::Frame& hook, LastNativeStacks* last) {
+  void* addresses[kMostFrames];
+  const size_t count = capture_native_from_hook(hook, addresses, kMostFrames);
+  const uint64_t key = key_of(addresses, count);
+  const uint32_t node = node_of(key, addresses, count);
+  if (node != 0 && last)
+    last->came(hook, key, node,
+               [&](StackWord* words, size_t most) { return deciding_words(hook, addresses, count, words, most); });
+  return node;
+}
+
+// The whole stack, from the function on that stands in CUDA's or PyTorch's place.
+[[gnu::noinline]] uint32_t look_up_without_hook() {
+  void* addresses[kMostFrames];
+  const size_t count = capture_native(addresses, kMostFrames, 2);
+  size_t first = 0;
+  while (first < count && caller::is_own(reinterpret_cast<uintptr_t>(addresses[first]))) ++first;
+  if (first > 0) --first;
+  if (caller::is_the_program()) first = 0;
+  return node_of(key_of(addresses + first, count - first), addresses + first, count - first);
+}
+
 bool wanted() {
   const auto every = static_cast<uint32_t>(std::max(0, options().allocation_stacks));
   if (every == 0) return false;
@@ -126,26 +165,20 @@ StackId native_call_site_of(StackId id) {
 
 StackId capture_native_stack() {
   if (!wanted()) return 0;
-  void* addresses[kMostFrames];
-  size_t count = capture_native_from_hook(addresses, kMostFrames);  // begins with that function
-  const bool from_hook = count != 0;
-  if (!from_hook) count = capture_native(addresses, kMostFrames, 1);
-  size_t first = 0;
-  if (!from_hook) {
-    while (first < count && caller::is_own(reinterpret_cast<uintptr_t>(addresses[first]))) ++first;
-    if (first > 0) --first;                   // the function that stands in CUDA's or PyTorch's place
-    if (caller::is_the_program()) first = 0;  // nothing tells the program's frames from ours
+  // Nothing tells the program's frames from ours where they are in one object.
+  const caller::Frame hook =
+      caller::is_the_program() ? caller::Frame{} : caller::outermost_own(__builtin_frame_address(0));
+  uint32_t node = 0;
+  if (hook.address != 0) {
+    const Remembering<LastNativeStacks> memory(memories, rhythm.place, [] { return true; });
+    if (memory.get()) node = memory.get()->find(hook);
+    if (node == 0) node = look_up(hook, memory.get());
   }
-  // A polynomial of the addresses by an odd factor: what differs in two of them would have to be that factor's
-  // multiple.
-  uint64_t hash = 0xc2b2ae3d27d4eb4f;
-  for (size_t i = first; i < count; ++i) hash = hash * 0xff51afd7ed558ccd + reinterpret_cast<uintptr_t>(addresses[i]);
-  const uint64_t key = fold(hash, 0xff51afd7ed558ccd);
-  uint32_t node = ids.find(key);
-  if (node == 0 && count > first) node = add_stack(key, addresses + first, count - first);
+  if (node == 0) node = look_up_without_hook();
   if (node == 0) return 0;
   const bool users = nodes[node].statement != 0;
-  rhythm = {0, users ? 0 : std::min(kMostLeftOut, 2 * rhythm.left_out + 1)};
+  rhythm.events = 0;
+  rhythm.left_out = users ? 0 : std::min<uint16_t>(kMostLeftOut, 2 * rhythm.left_out + 1);
   return node | kNative;
 }
 

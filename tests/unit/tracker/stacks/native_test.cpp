@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <set>
@@ -279,6 +280,89 @@ namespace {
 long probe(const void* address) {
   return unwinder_syscall(SYS_write, -1, address, 1);
 }
+
+#ifdef __x86_64__
+// What a hook's frame is to devtrace: where the caller of this function goes on, with its pointers.
+[[gnu::noinline]] caller::Frame frame_of_caller() {
+  const auto* frame = static_cast<const uintptr_t*>(__builtin_frame_address(0));
+  return {frame[1], frame[0], reinterpret_cast<uintptr_t>(frame + 2)};
+}
+
+// A thread's memory, asked as capture_native_stack asks it. Ids are numbers of stacks in the order in which they came.
+struct Remembered {
+  LastNativeStacks last;
+  std::vector<std::vector<void*>> stacks;
+  size_t found = 0, wrong = 0;
+
+  [[gnu::noinline]] uint32_t ask(const caller::Frame& hook) {
+    std::vector<void*> addresses(128);
+    addresses.resize(capture_native_from_hook(hook, addresses.data(), addresses.size()));
+    const auto known = std::find(stacks.begin(), stacks.end(), addresses);
+    const auto id = static_cast<uint32_t>(known - stacks.begin() + 1);
+    if (known == stacks.end()) stacks.push_back(addresses);
+    if (const uint32_t quick = last.find(hook)) {
+      ++found;
+      wrong += quick != id;
+      return quick;
+    }
+    last.came(hook, id, id, [&](StackWord* words, size_t most) {
+      return deciding_words(hook, addresses.data(), addresses.size(), words, most);
+    });
+    return id;
+  }
+};
+
+[[gnu::noinline]] void as_hook(Remembered& memory) {
+  memory.ask(frame_of_caller());
+  asm volatile("");
+}
+
+// `bits` calls deep, each by one of two ways: directly, or through the C library, whose frames have no frame pointer.
+[[gnu::noinline]] void called(Remembered& memory, unsigned choice, unsigned bits) {
+  struct Key {
+    Remembered& memory;
+    unsigned choice, bits;
+  } next{memory, choice / 2, bits - 1};
+  const Key* twice[] = {&next, &next};  // compared once
+  if (bits == 0)
+    as_hook(memory);
+  else if (choice % 2 == 0)
+    called(memory, next.choice, next.bits);
+  else
+    std::qsort(twice, 2, sizeof twice[0], [](const void* one, const void*) {
+      const auto* const of = *static_cast<const Key* const*>(one);
+      called(of->memory, of->choice, of->bits);
+      return 0;
+    });
+  asm volatile("");
+}
+
+TEST(LastNativeStacks, FindsWhatCameSeveralTimes) {
+  Remembered memory;
+  for (int i = 0; i < 10; ++i) called(memory, 5, 3);
+  EXPECT_EQ(memory.stacks.size(), 1u);
+  EXPECT_EQ(memory.found, 8u);
+}
+
+TEST(LastNativeStacks, NeverAnswersWithAnothersId) {
+  Remembered memory;
+  unsigned number = 1;
+  for (int i = 0; i < 20'000; ++i) {
+    number = number * 1664525 + 1013904223;
+    const unsigned choice = number >> 24, times = 1 + (number >> 16) % 4;
+    for (unsigned time = 0; time < times; ++time) called(memory, choice, 20);  // its bits choose the outermost
+  }
+  EXPECT_EQ(memory.stacks.size(), 256u);
+  EXPECT_GT(memory.found, 100u);
+  EXPECT_EQ(memory.wrong, 0u);
+}
+
+TEST(LastNativeStacks, AVeryDeepOneIsNotKept) {
+  Remembered memory;
+  for (int i = 0; i < 10; ++i) called(memory, 0, 200);
+  EXPECT_EQ(memory.found, 0u);
+}
+#endif
 
 TEST(UnwinderMemory, TellsWhatCanBeRead) {
   constexpr size_t kPage = 4096;
