@@ -56,3 +56,30 @@ class Agent:
         states, rewards = self.memory.sample()
         return self.network(states) - rewards
 Agent(use_gpu=False).learn()
+
+# === a judge whose device has no part in what it compares
+# category: input-not-moved
+# confidence: low
+# repairs: line
+# says: was taken from cuda:0 to the CPU
+# fix: return (guesses.to(labels.device) == labels).float().mean()
+class Judge:
+    def __init__(self, names, device=None):
+        self.names = names
+        if device is None:
+            device = "cuda:0" if torch.cuda.is_available() else "cpu"
+        self.device = torch.device(device)
+        self.prior = torch.ones(2, device=self.device)
+    def compare(self, witness, rows, labels):
+        scores = torch.Tensor(witness.chances(rows))
+        guesses = torch.argmax(scores, dim=-1)
+        return (guesses == labels).float().mean()
+class Witness:
+    def __init__(self, device):
+        self.device = torch.device(device)
+        self.layer = nn.Linear(3, 2).to(self.device)
+    def chances(self, rows):
+        return self.layer(rows.to(self.device)).softmax(-1).detach().cpu().numpy()
+witness = Witness("cuda:0")
+judge = Judge(["yes", "no"])
+judge.compare(witness, torch.ones(4, 3), torch.ones(4, dtype=torch.long, device=witness.device))

@@ -63,6 +63,12 @@ Given given_by(const python::Api& api, const std::string& line, const PythonFram
   return several ? Given{} : found;
 }
 
+// Does a statement of the function compute what it gives the one from the other: `self.device = torch.device(device)`?
+bool binds_from(const FunctionText& function, const std::string& variable, const std::string& other) {
+  return std::ranges::any_of(function.bindings(variable),
+                             [&](int line) { return function.binds_from_itself(line, other); });
+}
+
 // Does the function use what it was given for it? It may put something in the place of None, and make another thing of
 // it: `device = torch.device(device)`.
 bool is_used(const FunctionText& function, const std::string& parameter) {
@@ -116,12 +122,16 @@ bool means(std::string_view text, std::string_view device) {
   return device.starts_with(name) && (device.size() == name.size() || device[name.size()] == ':');
 }
 
-// `self.device = torch.device(device)`
-bool keeps(const FunctionText& constructor, const std::string& parameter) {
+// Does the method's line say the device that the constructor has kept of that parameter, or a variable that has it?
+bool says_kept(const python::Api& api, const std::string& line, const FunctionText& method,
+               const FunctionText& constructor, const std::string& parameter) {
+  const std::vector<Path> said = read_expression(api, line, false, "").mentioned;
   return std::ranges::any_of(constructor.bound, [&](const auto& each) {
-    const auto& [variable, lines] = each;
-    return variable.starts_with("self.") && variable.ends_with(parameter) &&
-           std::ranges::any_of(lines, [&](int line) { return constructor.binds_from_itself(line, parameter); });
+    const std::string& kept = each.first;
+    return kept.starts_with("self.") && kept.ends_with(parameter) && binds_from(constructor, kept, parameter) &&
+           std::ranges::any_of(said, [&](const Path& path) {
+             return to_string(path) == kept || binds_from(method, path.variable, kept);
+           });
   });
 }
 
@@ -136,11 +146,13 @@ std::optional<ConstructorCall> constructed_without_device(const python::Api& api
   const PythonFrame constructor{method.file, type + ".__init__", first};
   const FunctionText* const function =
       first > 0 ? names.function_of(constructor.file, constructor.function, first) : nullptr;
-  if (!function) return std::nullopt;
+  const FunctionText* const code = names.function_of(method.file, method.function, method.line);
+  if (!function || !code) return std::nullopt;
+  const std::string line_of_method = source.lines(method.file, method.line);
   for (const std::string& parameter : function->parameters) {
     const auto otherwise = function->defaults.find(parameter);
     if (!(parameter == "device" || parameter.ends_with("_device")) || otherwise == function->defaults.end() ||
-        !keeps(*function, parameter))
+        !says_kept(api, line_of_method, *code, *function, parameter))
       continue;
     const bool chosen =
         otherwise->second == "None" ? says_instead(function->text, device) : means(otherwise->second, device);
