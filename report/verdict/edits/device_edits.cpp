@@ -83,12 +83,6 @@ size_t name_end(std::string_view source, size_t at) {
   return at;
 }
 
-// Where one more argument goes: behind the last, before white space and a line's end.
-size_t end_of_arguments(std::string_view source, const std::vector<Span>& spans) {
-  const std::string_view last = source.substr(spans.back().begin, spans.back().end - spans.back().begin);
-  return spans.back().begin + (last.find_last_not_of(" \t\n\\") + 1);
-}
-
 // `.to(…)` and `.cuda(…)` that may change the device: not those that name a type alone, `.to(torch.int32)`.
 std::vector<Call> device_moves(std::string_view source, const Scan& scan) {
   auto calls = find_calls(source, scan, ".", kMoves);

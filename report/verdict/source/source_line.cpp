@@ -298,7 +298,8 @@ std::optional<std::string> give_argument(std::string_view source, std::string_vi
   if (const auto given = keyword_value(source, spans, keyword)) return dedented(spliced(source, *given, value));
   std::string more = std::string(keyword).append("=").append(value);
   if (!spans.empty()) more.insert(0, ", ");
-  return dedented(spliced(source, {call->close, call->close}, more));
+  const size_t end = spans.empty() ? call->close : end_of_arguments(source, spans);
+  return dedented(spliced(source, {end, end}, more));
 }
 
 std::optional<std::string> give_map_location(std::string_view source, std::string_view device) {

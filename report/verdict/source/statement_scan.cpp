@@ -58,6 +58,11 @@ std::vector<Span> arguments(std::string_view source, const Scan& scan, const Cal
   return spans;
 }
 
+size_t end_of_arguments(std::string_view source, const std::vector<Span>& spans) {
+  const std::string_view last = source.substr(spans.back().begin, spans.back().end - spans.back().begin);
+  return spans.back().begin + (last.find_last_not_of(" \t\n\\") + 1);
+}
+
 std::optional<Span> keyword_value(std::string_view source, const std::vector<Span>& spans, std::string_view key) {
   for (const Span& span : spans) {
     const size_t begin = skip_blanks(source, span.begin);

@@ -65,6 +65,8 @@ Span element_before(std::string_view source, const Scan& scan, size_t loop);
 std::optional<Call> only_call_in(std::string_view source, const Scan& scan, std::string_view function);
 // The call's arguments, by commas of its own level.
 std::vector<Span> arguments(std::string_view source, const Scan& scan, const Call& call);
+// Where one more argument goes: behind the last, before white space and a line's end.
+size_t end_of_arguments(std::string_view source, const std::vector<Span>& spans);
 // The value of keyword `key` among the arguments.
 std::optional<Span> keyword_value(std::string_view source, const std::vector<Span>& spans, std::string_view key);
 // The source with `by` in the place of a part.

@@ -210,6 +210,7 @@ TEST(KeywordArgument, TakesTheWholeExpression) {
 TEST(IsReference, TakesNamesAttributesAndElements) {
   for (const char* yes : {"x", "self.cache", "batch[\"ids\"]", "past[0][1]", "a.b[0].c"})
     EXPECT_TRUE(is_reference(yes)) << yes;
+  EXPECT_EQ(give_argument("f(\n    x,\n)", "f", "to", "None"), "f(\n    x, to=None,\n)");
   for (const char* no : {"", "1", "f(x)", "a + b", "a.", "x[", "\"s\""}) EXPECT_FALSE(is_reference(no)) << no;
 }
 

@@ -83,3 +83,30 @@ class Witness:
 witness = Witness("cuda:0")
 judge = Judge(["yes", "no"])
 judge.compare(witness, torch.ones(4, 3), torch.ones(4, dtype=torch.long, device=witness.device))
+
+# === lights that a base class keeps where it was told nothing
+# category: default-or-current-device
+# confidence: medium
+# repairs: cause
+# says: leaves device out in its call of SpotLights
+# fix: cones=cones, device=floor.device,
+class Kept:
+    def __init__(self, device="cpu", **values):
+        self.device = torch.device(device)
+        for name, value in {name: torch.as_tensor(value).to(self.device) for name, value in values.items()}.items():
+            setattr(self, name, value.expand(2, *value.shape[1:]))
+class SpotLights(Kept):
+    def __init__(self, places, cones, device="cpu"):
+        super().__init__(device=device, places=places, cones=cones)
+    def on(self, points):
+        return (points - self.places).norm(dim=-1) < self.cones
+def above(floor):
+    places = floor + 1.0
+    cones = floor.new_full((2,), 3.0)
+    return SpotLights(
+        places=places,
+        cones=cones,
+    )
+floor = torch.zeros(2, 3, device="cuda:0")
+lights = above(floor)
+lights.on(torch.rand(2, 3).to("cuda:0"))

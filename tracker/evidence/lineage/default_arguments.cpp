@@ -78,11 +78,13 @@ bool is_used(const FunctionText& function, const std::string& parameter) {
          std::all_of(bound.begin(), bound.end(), [&](int line) { return function.binds_from_itself(line, parameter); });
 }
 
-// `x.to(self.device)`: not by what the function was given.
-bool says_device_of_self(const python::Api& api, const std::string& line) {
+// `x.to(self.device)`: not by what the function was given, unless it has kept that there itself.
+bool says_device_of_self(const python::Api& api, const std::string& line, const FunctionText& function,
+                         const std::string& parameter) {
   const std::vector<Path> devices = read_expression(api, line, false, "").devices;
-  return !devices.empty() &&
-         std::all_of(devices.begin(), devices.end(), [](const Path& each) { return each.variable == "self"; });
+  return !devices.empty() && std::all_of(devices.begin(), devices.end(), [&](const Path& each) {
+    return each.variable == "self" && !binds_from(function, to_string(each), parameter);
+  });
 }
 
 // What the function has for a device, and reads up to that line for more than to keep it. `self.device = device` says
@@ -171,12 +173,13 @@ std::optional<DeviceArgument> device_argument(const python::Api& api, const std:
   std::string parameter;
   for (; frame + 1 < made.size(); ++frame) {
     if (!is_project_file(made[frame + 1].file, source.standard_library)) return std::nullopt;
+    if (is_comprehension(made[frame].function)) continue;
     const FunctionText* function = names.function_of(made[frame].file, made[frame].function, made[frame].line);
     if (!function || function->module) return std::nullopt;
     if (parameter.empty()) {
       parameter = device_parameter(*function, made[frame].line);
-      if (!parameter.empty() && says_device_of_self(api, source.lines(made[frame].file, made[frame].line)))
-        return std::nullopt;
+      const std::string line = source.lines(made[frame].file, made[frame].line);
+      if (!parameter.empty() && says_device_of_self(api, line, *function, parameter)) return std::nullopt;
     }
     if (parameter.empty() || !is_used(*function, parameter)) return std::nullopt;
     const auto& all = function->parameters;

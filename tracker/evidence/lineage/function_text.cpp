@@ -411,6 +411,10 @@ std::string name_in_a_call(std::string_view function) {
   return std::string(type.substr(type.rfind('.') + 1));
 }
 
+bool is_comprehension(std::string_view function) {
+  return function.ends_with("comp>") || function.ends_with("<genexpr>");
+}
+
 const FunctionText* FunctionTexts::at(const std::string& file, const Lines& lines, const std::string& name, int line) {
   const int count = static_cast<int>(lines.size());
   const std::string own = name.substr(name.rfind('.') + 1);

@@ -68,6 +68,9 @@ struct FunctionText {
 // that is not known.
 std::string name_in_a_call(std::string_view function);
 
+// Is that the name of a comprehension, which has a frame of its own before Python 3.12?
+bool is_comprehension(std::string_view function);
+
 // The qualified name of the function that has the line, by how its lines are indented; `<module>` outside of all.
 std::string function_around(const Lines& lines, int line);
 

@@ -62,10 +62,6 @@ std::string called_name(const Operation& operation) {
   return path.steps.empty() ? path.variable : path.steps.back().name;
 }
 
-bool is_comprehension(const std::string& function) {
-  return function.ends_with("comp>") || function.ends_with("<genexpr>");
-}
-
 // Of the function, which a call gives the value; empty where the text does not say which one.
 std::string parameter_of(const Value& given, const FunctionText& function) {
   std::string name = given.keyword;
