@@ -397,8 +397,7 @@ Passed passed_there(const All& operands, const Fix& fix, std::string_view what) 
 const Frame* maker_changed_by(const Evidence& evidence, const Fix& fix) {
   const finding::Step* step = passed_there(evidence.operands, fix, "made").step;
   if (!step) step = passed_there(evidence.operands, fix, "appended").step;
-  if (!step || step->line.function == "<module>" || !makes_tensor(step->line.source) || says_device(step->line.source))
-    return nullptr;
+  if (!step || step->line.function == "<module>" || !leaves_device_out(step->line.source)) return nullptr;
   return &step->line;
 }
 

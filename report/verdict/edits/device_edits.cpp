@@ -136,6 +136,10 @@ bool says_device(std::string_view source) {
   return !device_moves(source, scan).empty() || source.find(".cpu()") != source.npos;
 }
 
+bool leaves_device_out(std::string_view source) {
+  return (makes_tensor(source) || constructs_tensor(source)) && !says_device(source);
+}
+
 bool hands_on_options(std::string_view source) {
   const Scan scan(source);
   for (const Call& call : factory_calls(source, scan))

@@ -34,6 +34,8 @@ std::optional<std::string> draw_on(std::string_view source, std::string_view gen
 bool makes_tensor(std::string_view source);
 // … or one of PyTorch's old constructors, which take none: `torch.Tensor([1.0])`, `torch.LongTensor(ids)`.
 bool constructs_tensor(std::string_view source);
+// Does it make a tensor in one of these ways, and say no device?
+bool leaves_device_out(std::string_view source);
 bool says_device(std::string_view source);
 // Does a call that makes a tensor hand on what its caller chose, `torch.zeros(*shape, **options)`? A device may be
 // among that.

@@ -18,7 +18,7 @@ namespace {
 const Frame* made_in_failing_line(const Evidence& evidence, const Operand& operand) {
   const auto own = innermost_project(evidence.stack);
   if (!own || operand.expression.empty() || !operand.on_cpu() || !operand.computed_from.empty()) return nullptr;
-  return makes_tensor(operand.expression) && !says_device(operand.expression) ? &evidence.stack[*own] : nullptr;
+  return leaves_device_out(operand.expression) ? &evidence.stack[*own] : nullptr;
 }
 
 // nn.Parameter(torch.ones(n)) that a function gives to an optimizer.
@@ -61,7 +61,7 @@ const finding::RunningModule* maker_of(const Evidence& evidence, const Operand& 
   const auto structure = [](const Chain& chain) { return chain.holders.back().kind == "object"; };
   const bool kept = it.role == "attribute" && std::none_of(it.held_by.begin(), it.held_by.end(), structure);
   if (!made || !made->project || !it.on_cpu() || it.is_of_state() || it.moved.known() || kept ||
-      !makes_tensor(made->source) || says_device(made->source) || made->function.ends_with(".__init__"))
+      !leaves_device_out(made->source) || made->function.ends_with(".__init__"))
     return nullptr;
   const auto& running = evidence.refusal.modules;
   const auto own = std::find_if(running.begin(), running.end(), [&](const finding::RunningModule& each) {
@@ -112,7 +112,7 @@ std::optional<Cause> made_on_the_default_device(const Evidence& evidence) {
   const auto line = [&](const Operand& it) -> const Frame* {
     if (it.is_of_state() || !it.on_cpu() || it.moved.known() || is_given_to_a_module(evidence, it)) return nullptr;
     const Frame* made = it.created.line();
-    return made && made->project && makes_tensor(made->source) && !says_device(made->source) ? made : nullptr;
+    return made && made->project && leaves_device_out(made->source) ? made : nullptr;
   };
   const auto pair = evidence.pair([&](const Operand& it) { return line(it) != nullptr; },
                                   [](const Operand& other) { return !other.on_cpu(); });
@@ -128,7 +128,7 @@ std::optional<Cause> made_beside_one_that_says(const Evidence& evidence) {
   const auto line = [](const Operand& it) { return it.created.line(); };
   const auto unsaid = [&](const Operand& it) {
     return it.on_cpu() && !it.moved.known() && !it.is_of_state() && !is_loaded_data(it) && line(it) &&
-           line(it)->project && makes_tensor(line(it)->source) && !says_device(line(it)->source);
+           line(it)->project && leaves_device_out(line(it)->source);
   };
   for (const Operand& it : evidence.operands)
     for (const Operand& other : evidence.operands) {
@@ -153,7 +153,7 @@ static std::string made_of(const Frame& made) {
     const size_t begin = line.find_first_not_of(" \t"), equals = line.find(" = ");
     const bool assigns = begin != line.npos && equals != line.npos && equals > begin;
     const std::string_view name = assigns ? line.substr(begin, equals - begin) : std::string_view();
-    if (is_identifier(name) && reads(made.source, name) > 0 && makes_tensor(line) && !says_device(line)) {
+    if (is_identifier(name) && reads(made.source, name) > 0 && leaves_device_out(line)) {
       Frame there = made;
       there.line = number;
       found = at(&there);
@@ -458,18 +458,17 @@ std::optional<Cause> created_without_device(const Evidence& evidence) {
   const Operand& it = *pair.it;
   const Operand& other = *pair.other;
   // Made by the caller of a model and given to it, it is an input: another rule's.
-  if (other.is_state() && evidence.caller_of_model() && !evidence.made_inside_model(it) &&
-      !evidence.made_by_a_modules_method(it))
-    return std::nullopt;
+  const auto caller = evidence.caller_of_model(), failing = innermost_project(evidence.stack);
+  const bool inside = evidence.made_inside_model(it) || (made_in_failing_line(evidence, it) && failing < caller);
+  if (other.is_state() && caller && !inside && !evidence.made_by_a_modules_method(it)) return std::nullopt;
   if (is_given_to_a_module(evidence, it) || is_given_to_an_object(evidence, it)) return std::nullopt;
   if (names_a_cache(it.name)) return std::nullopt;  // it outlives the call
   // It may well lie there: what is to choose from it has come from elsewhere.
-  const auto making = evidence.frame_that_made(it), failing = innermost_project(evidence.stack);
+  const auto making = evidence.frame_that_made(it);
   if (evidence.is_index_of(other, it) && making && failing && *making > *failing) return std::nullopt;
 
   const Frame& made = *line_without_device(evidence, it);
-  const auto frame =
-      &made == made_in_failing_line(evidence, it) ? innermost_project(evidence.stack) : evidence.frame_that_made(it);
+  const auto frame = &made == made_in_failing_line(evidence, it) ? failing : evidence.frame_that_made(it);
   const bool here = frame && made.project;
   // That no device is said there is read from the line's text.
   Cause cause{"created-without-device", Confidence::medium,
@@ -484,15 +483,13 @@ std::optional<Cause> created_without_device(const Evidence& evidence) {
   }
   if (!cause.fix) cause.fix = move_where_named(evidence, it, other);
   // What a line writes through, as out=, cannot be moved in that line.
-  const auto own_line = innermost_project(evidence.stack);
-  if (!cause.fix && here && own_line && writes_through(evidence.stack[*own_line].source, it.name))
+  if (!cause.fix && here && failing && writes_through(evidence.stack[*failing].source, it.name))
     if (auto line = give_device(made.source, expression_or_number(evidence, made, other.device)))
       cause.fix = repair_of(made, std::move(*line));
   // One of several that lie there: the line would be refused for the next.
   const bool one_of_several = 1 < std::count_if(evidence.operands.begin(), evidence.operands.end(),
                                                 [&](const Operand& each) { return each.device == it.device; });
-  const auto own = innermost_project(evidence.stack);
-  if (!cause.fix || (one_of_several && own && cause.fix->line == evidence.stack[*own].line)) {
+  if (!cause.fix || (one_of_several && failing && cause.fix->line == evidence.stack[*failing].line)) {
     if (auto all = use_site(evidence)) cause.fix = std::move(all);
   }
   return cause;

@@ -47,7 +47,7 @@ bool made_by_caller(const Evidence& evidence, const Operand& input, size_t calle
 // By a line of a module's method, of nothing.
 bool made_by_the_model(const Evidence& evidence, const Operand& it) {
   const Frame* made = it.created.line();
-  return made && it.on_cpu() && !it.moved.known() && makes_tensor(made->source) &&
+  return made && it.on_cpu() && !it.moved.known() && (makes_tensor(made->source) || constructs_tensor(made->source)) &&
          evidence.made_by_a_modules_method(it);
 }
 

@@ -726,3 +726,17 @@ class Model(nn.Module):
     def forward(self, x):
         return self.layer(x) + self.positions(torch.arange(len(x), device=x.device))
 Model().to("cuda:0")(torch.ones(3, 2, device="cuda:0"))
+
+# === an old constructor in the failing line of a hook
+# category: created-without-device
+# confidence: medium
+# repairs: line
+# says: says no device
+# fix: layer.seen += torch.LongTensor([len(given[0])]).to(layer.seen.device)
+def count(layer, given, answer):
+    layer.seen += torch.LongTensor([len(given[0])])
+counted = nn.Sequential(nn.Linear(3, 2), nn.ReLU())
+for part in counted:
+    part.register_buffer("seen", torch.zeros(1, dtype=torch.long))
+    part.register_forward_hook(count)
+counted.to("cuda:0")(torch.ones(4, 3, device="cuda:0"))
