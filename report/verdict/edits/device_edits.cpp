@@ -42,10 +42,36 @@ bool from_nothing(std::string_view source, const Call& call) {
   return !function_named(whole.substr(whole.rfind('.') + 1)).follows_operands();
 }
 
+size_t name_end(std::string_view source, size_t at) {
+  while (at < source.size() && word_char(source[at])) ++at;
+  return at;
+}
+
+// Does what the call gives go to NumPy or Python: `torch.ones(n)[0].numpy()`, `np.asarray(torch.ones(n))`? NumPy takes
+// nothing from a GPU.
+bool leaves_pytorch(std::string_view source, const Scan& scan, const Call& call) {
+  constexpr std::string_view kTo[] = {"numpy", "tolist", "item"};
+  constexpr std::string_view kTakes[] = {"np.array(", "np.asarray(", "numpy.array(", "numpy.asarray("};
+  const std::string_view before = source.substr(0, call.name);
+  if (std::ranges::any_of(kTakes, [&](std::string_view each) { return before.ends_with(each); })) return true;
+  for (size_t at = call.close + 1; at < source.size() && std::string_view(".[(").find(source[at]) != source.npos;) {
+    if (source[at] != '.') {
+      at = closing(scan, source, at);
+      at += at != source.npos;
+      continue;
+    }
+    const size_t end = name_end(source, at + 1);
+    if (std::ranges::find(kTo, source.substr(at + 1, end - at - 1)) != std::end(kTo)) return true;
+    at = end;
+  }
+  return false;
+}
+
 // Those that decide where the result lies. zeros_like(x) lies where x lies, and so where x was made, if it was made
 // here.
 std::vector<Call> deciding_calls(std::string_view source, const Scan& scan) {
   std::vector<Call> calls = factory_calls(source, scan);
+  std::erase_if(calls, [&](const Call& call) { return leaves_pytorch(source, scan, call); });
   const auto made = [&](const Call& call) { return from_nothing(source, call); };
   if (std::any_of(calls.begin(), calls.end(), made)) std::erase_if(calls, std::not_fn(made));
   return calls;
@@ -76,11 +102,6 @@ bool is_whole_argument(std::string_view source, size_t name, size_t close) {
   const size_t next = skip_blanks(source, close + 1);
   const bool opens = begin > 0 && (source[begin - 1] == '(' || source[begin - 1] == ',' || source[begin - 1] == '=');
   return opens && next < source.size() && (source[next] == ')' || source[next] == ',');
-}
-
-size_t name_end(std::string_view source, size_t at) {
-  while (at < source.size() && word_char(source[at])) ++at;
-  return at;
 }
 
 // `.to(…)` and `.cuda(…)` that may change the device: not those that name a type alone, `.to(torch.int32)`.

@@ -462,6 +462,12 @@ FlowValue FlowReader::call(const FlowValue& callee) {
     if (arguments.said) result.said = *arguments.said;
     return result;
   }
+  // An old constructor, `torch.LongTensor(ids)`, takes no device; `torch.cuda.LongTensor(ids)` has one.
+  const std::string_view of_torch = torch_functions::after_torch(name);
+  if (of_torch == last && last.ends_with("Tensor")) {
+    result.device = "cpu";
+    return result;
+  }
   if (name != last && (torch_functions::is_torch(first) || is_one_of(first, kParts))) {
     lie_as(result, call_of_torch(last, arguments));
     return result;

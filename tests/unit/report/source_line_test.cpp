@@ -93,6 +93,11 @@ TEST(GiveDevice, AddsOrReplacesWhatMeansTheDefault) {
             "m = torch.arange(x.shape[1], device=x.device).unsqueeze(0)");
   EXPECT_EQ(give_device("m = torch.ones(n, device='cuda')", "x.device"), "m = torch.ones(n, device=x.device)");
   EXPECT_EQ(give_device("m = torch.ones(n, device=d)", "x.device"), std::nullopt);
+  for (const char* const of_numpy : {"m = torch.LongTensor(2 * torch.ones(n).numpy())",
+                                     "m = torch.ones(n)[0].T.tolist()", "m = f(np.asarray(torch.ones(n)))"})
+    EXPECT_EQ(give_device(of_numpy, "x.device"), std::nullopt) << of_numpy;
+  EXPECT_EQ(give_device("m = torch.tensor(torch.rand(3).max().item())", "x.device"),
+            "m = torch.tensor(torch.rand(3).max().item(), device=x.device)");
   EXPECT_EQ(give_device("m = torch.ones(n) + torch.zeros(n)", "x.device"), std::nullopt) << "which?";
   EXPECT_EQ(give_device("m = np.ones(n)", "x.device"), std::nullopt);
   EXPECT_EQ(give_device("m = xp.ones(n)", "x.device"), "m = xp.ones(n, device=x.device)");
@@ -205,12 +210,12 @@ TEST(KeywordArgument, TakesTheWholeExpression) {
   EXPECT_EQ(keyword_argument("generator = 4", "generator"), std::nullopt);
   EXPECT_EQ(keyword_argument("f(x, map_location=lambda a, b: a, y=1)", "map_location"), "lambda a, b: a");
   EXPECT_EQ(give_argument("f(x, to=lambda a, b: a, y=1)", "f", "to", "None"), "f(x, to=None, y=1)");
+  EXPECT_EQ(give_argument("f(\n    x,\n)", "f", "to", "None"), "f(\n    x, to=None,\n)");
 }
 
 TEST(IsReference, TakesNamesAttributesAndElements) {
   for (const char* yes : {"x", "self.cache", "batch[\"ids\"]", "past[0][1]", "a.b[0].c"})
     EXPECT_TRUE(is_reference(yes)) << yes;
-  EXPECT_EQ(give_argument("f(\n    x,\n)", "f", "to", "None"), "f(\n    x, to=None,\n)");
   for (const char* no : {"", "1", "f(x)", "a + b", "a.", "x[", "\"s\""}) EXPECT_FALSE(is_reference(no)) << no;
 }
 

@@ -740,3 +740,17 @@ for part in counted:
     part.register_buffer("seen", torch.zeros(1, dtype=torch.long))
     part.register_forward_hook(count)
 counted.to("cuda:0")(torch.ones(4, 3, device="cuda:0"))
+
+# === what NumPy is given stays where it is
+# category: created-without-device
+# confidence: medium
+# repairs: cause
+# fix: steps = torch.FloatTensor(0.5 * torch.arange(4).numpy()).to(heights.device)
+# also: slope = torch.stack([rises, widths.to(rises.device)])
+def slopes(heights):
+    steps = torch.FloatTensor(0.5 * torch.arange(4).numpy())
+    rises = heights * steps
+    widths = torch.FloatTensor(torch.full((4,), 2).numpy())
+    slope = torch.stack([rises, widths])
+    return slope[0] / slope[1]
+slopes(torch.ones(4, device="cuda:0"))
