@@ -18,12 +18,14 @@ bool is_one_of(std::string_view word, const std::string_view (&words)[kCount]) {
 }
 
 constexpr std::string_view kPlaceless[] = {"shape", "dtype", "ndim", "layout", "requires_grad", "is_cuda", "names"};
-constexpr std::string_view kViews[] = {"T", "mT", "H", "real", "imag", "data"};
+constexpr std::string_view kViews[] = {"T", "mT", "H", "real", "imag", "data", "values", "indices"};
 // Methods of tensors that take tensors of any device.
 constexpr std::string_view kMeetsAny[] = {"copy_", "expand_as", "view_as", "reshape_as", "set_"};
 // Of all elements: a tensor without dimensions, which may meet any device where it lies on the CPU.
 constexpr std::string_view kOfAllElements[] = {"sum", "mean", "prod",   "max", "min", "norm",
                                                "std", "var",  "median", "any", "all"};
+// Of rows: values, and where they stand.
+constexpr std::string_view kOfRows[] = {"max", "min", "median", "mode", "sort", "topk", "kthvalue", "cummax", "cummin"};
 constexpr std::string_view kParts[] = {"F", "nn", "functional"};  // of torch, as programs import them
 
 // The values, with what a display shows in its place.
@@ -329,7 +331,8 @@ FlowValue FlowReader::subscript(const FlowValue& value) {
   FlowValue result;
   result.begin = value.begin;
   result.end = end + 1;
-  if (!(number && value.device == "cpu")) lie_as(result, value);  // of a vector: it may meet any device
+  // An element of a vector may meet any device.
+  if (!number || value.device != "cpu" || value.several) lie_as(result, value);
   if (!value.reference.empty()) result.reference = value.reference + std::string(text_.substr(open, end + 1 - open));
   if (result.device.empty() && !result.reference.empty()) look_up(result);
   if (!value.device.empty() && !number) {
@@ -422,8 +425,10 @@ FlowValue FlowReader::method(const FlowValue& value, const std::string& word) {
     return result;
   } else {
     std::vector<const FlowValue*> met = flat(arguments.all);
+    const bool alone = std::ranges::all_of(met, [](const FlowValue* each) { return each->device.empty(); });
     met.insert(met.begin(), &value);
     lie_as(result, meet(met));
+    result.several = alone && is_one_of(word, kOfRows);
   }
   return result;
 }

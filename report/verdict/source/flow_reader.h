@@ -21,6 +21,7 @@ struct FlowValue {
   std::string reference;            // `x`, `self.weight`, `batch["ids"]`: where it is no more than that
   size_t begin = 0, end = 0;        // in the statement
   bool indexed = false;             // by a tensor
+  bool several = false;             // tensors that lie there, as `x.max(dim=1)` gives
   bool compound = false;            // a dot behind it would not be of all of it
 };
 

@@ -44,6 +44,8 @@ TEST(DeviceFlow, MovesWhatMeetsAnotherDevice) {
   EXPECT_EQ(moved("y = sum(x for x in {1: [c]}) + f([x for x in g], -1) + g * c"),
             "y = sum(x for x in {1: [c]}) + f([x for x in g], -1) + g * c.to(g.device)");
   EXPECT_EQ(moved("y = c[g]"), "y = c.to(g.device)[g]");
+  EXPECT_EQ(moved("y = g - c.max(dim=-1)[0]"), "y = g - c.max(dim=-1)[0].to(g.device)");
+  EXPECT_EQ(moved("y = g - c.topk(3).values"), "y = g - c.topk(3).values.to(g.device)");
   EXPECT_EQ(moved("y = g - torch.FloatTensor(n)"), "y = g - torch.FloatTensor(n).to(g.device)");
   EXPECT_EQ(moved("g[:, g > 0] = c"), "g[:, g > 0] = c.to(g.device)");
 }

@@ -86,3 +86,15 @@ def run(cache, x):
 cache = StaticCache(2, "cuda:0")
 time.sleep(0.02)  # the clock of allocations is coarse
 run(cache, torch.ones(1, 2, 3))
+
+# === the best of each row, further down
+# category: created-without-device
+# confidence: medium
+# repairs: cause
+# fix: places = torch.arange(3, device=heights.device)
+# also: return taken - peaks.max(dim=1)[0].to(taken.device)
+def above(heights, peaks):
+    places = torch.arange(3)
+    taken = (heights * places).sum(1)
+    return taken - peaks.max(dim=1)[0]
+above(torch.ones(2, 3, device="cuda:0"), torch.ones(2, 3).cumsum(1))
