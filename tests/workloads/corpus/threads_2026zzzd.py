@@ -634,7 +634,7 @@ class Predictor:
     def run_prediction(self, seq, xyz_prev, symmids, symmsub, symmRs, n_recycles):
         with torch.no_grad():
             B, L = seq.shape
-            O = symmids.shape[0]
+            copies = symmids.shape[0]
             Lasu = L // symmsub.shape[0]
             seq = seq.to(self.device)
             xyz_prev = xyz_prev.to(self.device)
@@ -654,11 +654,11 @@ class Predictor:
                 best_lddt = pred_lddt.cpu()
 
         # full complex
-        best_xyzfull = torch.zeros((B, O * Lasu, 3, 3), device=best_xyz.device)
+        best_xyzfull = torch.zeros((B, copies * Lasu, 3, 3), device=best_xyz.device)
         best_xyzfull[:, :Lasu] = best_xyz[:, :Lasu]
-        for i in range(1, O):
+        for i in range(1, copies):
             best_xyzfull[:, i * Lasu : (i + 1) * Lasu] = torch.einsum("ij,braj->brai", symmRs[i], best_xyz[:, :Lasu])
-        return {"xyz": best_xyzfull[0].view(O, Lasu, 9)[..., 3:6].cpu(), "plddt": best_lddt.mean().item(), "chains": O}
+        return {"xyz": best_xyzfull[0].view(copies, Lasu, 9)[..., 3:6].cpu(), "plddt": best_lddt.mean().item(), "chains": copies}
 
 # === a_mesh_cut_into_overlapping_parts
 # thread: https://github.com/ranahanocka/point2mesh/pull/40

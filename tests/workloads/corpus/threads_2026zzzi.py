@@ -690,7 +690,7 @@ class Loss:
 
 # === a_tree_of_drafts_and_a_head_elsewhere
 # thread: https://github.com/SafeAILab/EAGLE/issues/12
-# about: a small layer drafts what may come next as a tree, and a language model that is spread over cards reads all of it at once and takes the longest branch
+# about: a small layer drafts what may come next as a tree. A language model that is spread over cards reads all of it at once and takes the longest branch
 #   it agrees with
 # operation: (index|__getitem__) on cuda:1, cuda:0
 # operands: indices|index|indices\[\d\]|.*retrieve_indices.*

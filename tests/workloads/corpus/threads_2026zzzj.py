@@ -320,11 +320,7 @@ from .localbo_utils import interleaved_search, train_gp
 
 
 class CASMOPOLITANMixed:
-    """
-    n_training_steps : Number of training steps for learning the GP hypers, int
-    min_cuda : We use the CPU if we have fewer datapoints than this
-    device : Device to use for GP fitting ("cpu" or "cuda")
-    """
+    """Proposes trials by what is known of those before. Few of them are fitted on the CPU."""
 
     def __init__(self, config, cat_dims, cont_dims, rng, n_training_steps=50, min_cuda=1024, device="cpu"):
         assert device in ("cpu", "cuda")
