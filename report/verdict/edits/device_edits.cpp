@@ -222,7 +222,7 @@ std::optional<std::string> give_device_beside(std::string_view source, std::stri
 
 std::optional<std::string> draw_on(std::string_view source, std::string_view generator, std::string_view device) {
   const Scan scan(source);
-  auto calls = deciding_calls(source, scan);
+  auto calls = factory_calls(source, scan);
   const auto text = [&](const Span& span) { return trimmed(source.substr(span.begin, span.end - span.begin)); };
   std::erase_if(calls, [&](const Call& call) {
     const auto given = keyword_value(source, arguments(source, scan, call), "generator");

@@ -481,6 +481,23 @@ def first_of(items):
     return next(batches)
 first_of(list(range(4)))
 
+# === an order that is drawn on the CPU and becomes a list, and a default device
+# category: generator
+# confidence: high
+# repairs: cause
+# fix: return torch.randperm(count, generator=self.generator, device=self.generator.device).tolist()
+class Order:
+    generator = None
+    def draw(self, count):
+        if self.generator is None:
+            self.generator = torch.Generator()
+        return torch.randperm(count, generator=self.generator).tolist()
+torch.set_default_device("cuda:0")
+try:
+    Order().draw(4)
+finally:
+    torch.set_default_device(None)
+
 # === a loader is given a generator of the GPU
 # category: generator
 # confidence: high

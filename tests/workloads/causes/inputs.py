@@ -871,7 +871,7 @@ trained(nn.Linear(3, 1).to("cuda:0"), torch.tensor([True, False, True]))
 
 # === each of several that one line makes of lists, by an old constructor
 # category: input-not-moved
-# confidence: high
+# confidence: medium
 # repairs: cause
 # fix: kinds, places = (torch.LongTensor(each).to(next(tagger.parameters()).device) for each in zip(*sentence))
 class Tagger(nn.Module):
