@@ -129,3 +129,28 @@ class Rounding(nn.Module):
         step = torch.exp2(-self.fraction)
         return torch.minimum(torch.round(x / step) * step, self.sign * torch.exp2(self.integer))
 Rounding().to("cuda:0")(torch.ones(1, 2, device="cuda:0"))
+
+# === a second tensor that another method computes with
+# category: state-not-registered
+# confidence: high
+# repairs: cause
+# fix: self.register_buffer("offset", torch.full((3,), 0.5), persistent=False)
+# also: self.register_buffer("stretch", torch.arange(1.0, 4.0), persistent=False)
+class Recalled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Linear(3, 3)
+        self.offset = torch.full((3,), 0.5)
+        self.stretch = torch.arange(1.0, 4.0)
+        self.order = torch.tensor([2, 0, 1])
+    def centred(self, x):
+        return x - self.offset
+    def stretched(self, x):
+        longest = x.abs().max()
+        return x * self.stretch / longest
+    def sorted(self, x):
+        return x[:, self.order]
+    def forward(self, x):
+        x = self.centred(self.net(x))
+        return self.stretched(x)
+Recalled().to("cuda:0")(torch.ones(2, 3, device="cuda:0"))

@@ -288,6 +288,15 @@ bool FunctionText::computes_below(int line, std::string_view name) const {
   return std::any_of(reads.begin(), reads.end(), computes) && std::none_of(reads.begin(), reads.end(), is_by_numpy);
 }
 
+std::vector<std::string> FunctionText::methods_called_below(int line) const {
+  std::vector<std::string> called;
+  for (const std::string_view behind : behind_reads_below(line, "self.")) {
+    const auto end = std::ranges::find_if_not(behind, word_char);
+    if (end != behind.end() && *end == '(') called.emplace_back(behind.begin(), end);
+  }
+  return called;
+}
+
 // Is that name, a variable or an attribute, read in those bytes? As a keyword's name it is not.
 bool FunctionText::reads_between(size_t begin, size_t end, std::string_view name) const {
   for (size_t at = begin; (at = text.find(name, at)) < end; at += name.size()) {
@@ -439,6 +448,19 @@ const FunctionText* FunctionTexts::at(const std::string& file, const Lines& line
   }
   read_bindings(lines, *function);
   return &*function;
+}
+
+const FunctionText* FunctionTexts::beside(const FunctionText& method, const std::string& file, const Lines& lines,
+                                          const std::string& name) {
+  const int count = static_cast<int>(lines.size());
+  if (method.module || method.first > count) return nullptr;
+  const size_t indent = indentation(lines[method.first - 1]);
+  const auto of_class = [&](int line) { return blank(lines[line - 1]) || indentation(lines[line - 1]) >= indent; };
+  int line = method.first;
+  while (line > 1 && of_class(line - 1)) --line;
+  for (; line <= count && of_class(line); ++line)
+    if (indentation(lines[line - 1]) == indent && defines(lines[line - 1], name)) return at(file, lines, name, line);
+  return nullptr;
 }
 
 std::string function_around(const Lines& lines, int line) {

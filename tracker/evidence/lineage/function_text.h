@@ -35,6 +35,8 @@ struct FunctionText {
   bool reads_below(int line, std::string_view variable) const;
   // … so that it matters where it lies: neither moved there, nor asked for no more than its shape and the like.
   bool computes_below(int line, std::string_view name) const;
+  // The methods of its own object, `self.f(…)`, that it calls below that line.
+  std::vector<std::string> methods_called_below(int line) const;
   // Does a statement down to that line read the parameter, or an attribute that keeps it, for more than to keep it
   // there?
   bool works_with(std::string_view parameter, int line) const;
@@ -82,6 +84,9 @@ class FunctionTexts {
   // The function of that name (co_qualname, or co_name) that has the line. Null for a lambda and a comprehension, and
   // where the text has changed.
   const FunctionText* at(const std::string& file, const Lines& lines, const std::string& name, int line);
+  // The method of that name of the class that has this one.
+  const FunctionText* beside(const FunctionText& method, const std::string& file, const Lines& lines,
+                             const std::string& name);
 
  private:
   const python::Api& api_;

@@ -298,6 +298,14 @@ const FunctionText* KnownNames::function_of(const std::string& file, const std::
   return source_.file ? texts_.at(file, source_.file(file), name, line) : nullptr;
 }
 
+bool KnownNames::computes_in_a_call(const FunctionText& function, const std::string& file, int line,
+                                    std::string_view attribute) const {
+  return std::ranges::any_of(function.methods_called_below(line), [&](const std::string& name) {
+    const FunctionText* const method = texts_.beside(function, file, source_.file(file), name);
+    return method && method->computes_below(method->first, attribute);
+  });
+}
+
 // When a tensor came to its device; 0: not known.
 static uint64_t since(const Torch& torch, PyObject* tensor) {
   const uintptr_t storage = torch.is_opaque(tensor) ? 0 : torch.facts(tensor).storage;

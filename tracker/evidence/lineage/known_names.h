@@ -61,6 +61,9 @@ class KnownNames {
   std::optional<stacks::PythonFrame> only_construction_of(const std::string& type) const;
   // The function of that name that has the line; null where its text is not to be had.
   const FunctionText* function_of(const std::string& file, const std::string& name, int line) const;
+  // Does a method of the same object, which the function calls below that line, compute with the attribute `self.x`?
+  bool computes_in_a_call(const FunctionText& function, const std::string& file, int line,
+                          std::string_view attribute) const;
   // Has a branch that begins so, `if on_gpu:` or `if not self.cuda:`, been taken? `frame`: the running one that has it.
   // Nothing: its text does not say so by a value that can be had without running code.
   std::optional<bool> taken(std::optional<size_t> frame, std::string_view branch) const;

@@ -142,6 +142,7 @@ finding::List<finding::Operand> siblings(const python::Api& api, const Torch& to
     const FunctionText* function = names.function_of(frame.file, frame.function, frame.region.line);
     if (!frame.project || !function) continue;
     const Subscript subscript = subscript_of(operand, name.frame);
+    const int last_line = std::max(frame.region.line, frame.region.end_line);
     const auto visit = [&](const ReachedObject& reached, const char* role, PyObject* module = nullptr) {
       if (found.size() == kMostSiblings || !torch.is_tensor(reached.object) || torch.is_opaque(reached.object)) return;
       if (std::find(seen.begin(), seen.end(), reached.object) != seen.end()) return;
@@ -151,7 +152,11 @@ finding::List<finding::Operand> siblings(const python::Api& api, const Torch& to
       std::string read = reached.name;
       if (!subscript.key.empty() && !subscript.variable.empty() && read.ends_with(subscript.key))
         read = read.substr(0, read.size() - subscript.key.size()) + subscript.variable;
-      if (other.has_role_of_state() || !function->computes_below(frame.region.line - 1, read)) return;
+      const auto is_computed_with = [&] {
+        return function->computes_below(frame.region.line - 1, read) ||
+               (module && names.computes_in_a_call(*function, frame.file, last_line, read));
+      };
+      if (other.has_role_of_state() || !is_computed_with()) return;
       other.take(torch.facts(reached.object));
       // `x, y = next(batches)`: of memory that came from NumPy nothing else is known.
       const std::vector<int>& bound = function->bindings(reached.name);
