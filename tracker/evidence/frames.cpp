@@ -1,6 +1,7 @@
 #include "tracker/evidence/frames.h"
 
 #include <cstdlib>
+#include <limits>
 #include <string_view>
 #include <utility>
 
@@ -105,17 +106,25 @@ Ref Frame::globals(const Api& api) const {
   return reader ? python::globals_of(api, *reader, live) : python::attribute(api, frame.get(), "f_globals");
 }
 
+// Is it one of the first `count` names?
+static bool has_name(const Api& api, const Ref& names, long long count, const std::string& name) {
+  if (!names) return false;
+  for (ssize_t i = 0, n = api.PyTuple_Size(names.get()); i < n && i < count; ++i)
+    if (python::text(api, api.PyTuple_GetItem(names.get(), i)) == name) return true;
+  return false;
+}
+
+bool Frame::is_of_closure(const Api& api, const std::string& name) const {
+  return has_name(api, python::attribute(api, code.get(), "co_freevars"), std::numeric_limits<long long>::max(), name);
+}
+
 bool Frame::is_parameter(const Api& api, const std::string& name) const {
-  const Ref names = python::attribute(api, code.get(), "co_varnames");
   constexpr long long kVarArguments = 0x04, kVarKeywords = 0x08;
   const long long flags = python::integer(api, python::attribute(api, code.get(), "co_flags").get(), 0);
   const long long count = python::integer(api, python::attribute(api, code.get(), "co_argcount").get(), 0) +
                           python::integer(api, python::attribute(api, code.get(), "co_kwonlyargcount").get(), 0) +
                           ((flags & kVarArguments) != 0) + ((flags & kVarKeywords) != 0);
-  if (!names) return false;
-  for (ssize_t i = 0, n = api.PyTuple_Size(names.get()); i < n && i < count; ++i)
-    if (python::text(api, api.PyTuple_GetItem(names.get(), i)) == name) return true;
-  return false;
+  return has_name(api, python::attribute(api, code.get(), "co_varnames"), count, name);
 }
 
 std::vector<std::string> Frame::positional(const Api& api) const {

@@ -39,6 +39,8 @@ struct Frame {
   python::Ref globals(const python::Api& api) const;
   // Is `name` one of the parameters of the frame's function?
   bool is_parameter(const python::Api& api, const std::string& name) const;
+  // … or a variable of the function that this one is written in?
+  bool is_of_closure(const python::Api& api, const std::string& name) const;
   // Those that are given by their place, `self` among them.
   std::vector<std::string> positional(const python::Api& api) const;
 };

@@ -110,3 +110,22 @@ def above(floor):
 floor = torch.zeros(2, 3, device="cuda:0")
 lights = above(floor)
 lights.on(torch.rand(2, 3).to("cuda:0"))
+
+# === a function within another one has the model from there
+# category: input-not-moved
+# confidence: medium
+# repairs: cause
+# fix: row = torch.tensor(row, device=next(judge.parameters()).device)
+class Judge(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weigh = nn.Linear(2, 1)
+    def forward(self, row):
+        return self.weigh(row).sum()
+def best_of(rows):
+    judge = Judge().to("cuda:0")
+    def score(row):
+        row = torch.tensor(row)
+        return judge(row).item()
+    return max(rows, key=score)
+best_of([(0.5, 1.0), (2.0, -1.0)])

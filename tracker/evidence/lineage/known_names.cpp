@@ -101,7 +101,8 @@ std::vector<KnownNames::Known> KnownNames::of_live(const FunctionText& function,
     const bool parameter = !function.module && frames_[line.frame].is_parameter(api_, name);
     std::vector<int> bound = function.bindings(name);
     std::erase(bound, now);
-    if ((parameter || !bound.empty()) && !function.begins_as_number(name) &&
+    const bool given = parameter || (!function.module && frames_[line.frame].is_of_closure(api_, name));
+    if ((given || !bound.empty()) && !function.begins_as_number(name) &&
         std::all_of(bound.begin(), bound.end(), [&](int each) { return each < line.line; }))
       names.push_back({name, Ref::borrowed(api_, value), parameter});
   });
