@@ -193,7 +193,8 @@ std::optional<std::string> say_device(std::string_view source, std::string_view 
 }
 
 std::optional<std::string> give_device_to_all(std::string_view source, std::string_view device) {
-  if (keyword_argument(source, "generator")) return std::nullopt;  // which serves its own device only
+  // A generator serves its own device only.
+  if (keyword_argument(source, "generator") || hands_on_options(source)) return std::nullopt;
   const Scan scan(source);
   auto calls = deciding_calls(source, scan);
   if (calls.empty() || !scan.balanced) return std::nullopt;

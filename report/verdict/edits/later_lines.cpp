@@ -95,7 +95,7 @@ struct Maker {
     return called.empty() ? give_device_beside(text, name, device) : move_result(text, called, device);
   }
   std::optional<std::string> alone(std::string_view text) const {
-    if (called.empty()) return give_device(text, device);
+    if (called.empty()) return give_device_to_all(text, device);
     return called_in_value(text) == called ? move_value(text, device) : std::nullopt;
   }
 };

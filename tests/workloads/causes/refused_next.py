@@ -98,3 +98,15 @@ def above(heights, peaks):
     taken = (heights * places).sum(1)
     return taken - peaks.max(dim=1)[0]
 above(torch.ones(2, 3, device="cuda:0"), torch.ones(2, 3).cumsum(1))
+
+# === two tensors that one line makes, further down
+# category: input-not-moved
+# confidence: medium
+# repairs: cause
+# fix: x = torch.tensor(rows, device=next(model.parameters()).device)
+# also: unit = torch.distributions.Normal(torch.zeros(1, device=next(model.parameters()).device), torch.ones(1, device=next(model.parameters()).device))
+def chances(model, rows):
+    x = torch.tensor(rows)
+    unit = torch.distributions.Normal(torch.zeros(1), torch.ones(1))
+    return unit.cdf(model(x))
+chances(nn.Linear(2, 1).to("cuda:0"), [[0.5, 1.0], [2.0, -1.0]])
