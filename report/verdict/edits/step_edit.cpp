@@ -218,7 +218,8 @@ std::optional<std::string> edit_of_step(const Evidence& evidence, const finding:
   const bool here = own && evidence.stack[*own].same_function(step.line);
   if (targets.empty() || (here && all_lie_with(it, targets, evidence)))
     if (auto code = give_device_to_all(source, device)) return code;
-  return gives_new_tensor(source) ? move_value(source, device) : move_new_elements(source, device);
+  if (gives_new_tensor(source)) return move_value(source, device);
+  return targets.empty() ? std::nullopt : move_new_elements(source, device);  // else it may be another's element
 }
 
 }  // namespace devtrace::report::verdict
