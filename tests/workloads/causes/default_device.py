@@ -549,3 +549,16 @@ try:
     list(summed(measured))
 finally:
     torch.set_default_device(None)
+
+# === a sparse table that was brought to the current card
+# category: default-or-current-device
+# confidence: medium
+# repairs: cause
+# fix: return links.to(weights.device)
+def linked(weights):
+    links = torch.sparse_coo_tensor(torch.tensor([[0, 1], [1, 0]]), torch.ones(2), (2, 2))
+    return links.cuda()
+def joined(weights):
+    links = linked(weights)
+    return torch.sparse.mm(links, weights)
+joined(torch.ones(2, 3, device="cuda:1"))

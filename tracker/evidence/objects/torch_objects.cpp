@@ -17,6 +17,7 @@ Torch::Torch(const python::Api& api) : api_(api), kinds_(api) {
   plain_dispatch_ = python::attribute(api, tensor_.get(), "__torch_dispatch__");
   generator_ = python::attribute(api, c.get(), "Generator");
   data_address_ = python::attribute(api, c.get(), "_data_address");
+  dispatch_modes_ = python::attribute(api, c.get(), "_len_torch_dispatch_stack");
   guard_ = python::call(api, python::attribute(api, c.get(), "DisableTorchFunction").get());
   if (guard_) python::call_method(api, guard_.get(), "__enter__");
 }
@@ -84,6 +85,15 @@ TensorPlacement Torch::placement(PyObject* tensor) const {
 }
 
 uintptr_t Torch::storage(PyObject* tensor) const {
+  const uintptr_t own = own_storage(tensor);
+  if (own != 0 || !dispatch_modes_ || !python::is_true(api_, get(tensor, "is_sparse").get())) return own;
+  // PyTorch's dispatcher gives the values: a mode would see that.
+  if (python::integer(api_, python::call(api_, dispatch_modes_.get()).get(), 1) != 0) return 0;
+  const python::Ref values = invoke(tensor, "_values");
+  return values ? own_storage(values.get()) : 0;
+}
+
+uintptr_t Torch::own_storage(PyObject* tensor) const {
   // Of the storage, and without copying one that is shared until written to (data_ptr() would).
   if (data_address_)
     return static_cast<uintptr_t>(python::integer(api_, python::call_with(api_, data_address_.get(), tensor).get(), 0));
@@ -108,9 +118,8 @@ TensorFacts Torch::facts(PyObject* tensor) const {
   const long long item = python::integer(api_, invoke(tensor, "element_size").get(), 0);
   facts.bytes = elements * item;
   facts.storage = storage(tensor);
-  if (facts.storage != 0)
-    facts.address =
-        facts.storage + static_cast<uintptr_t>(python::integer(api_, invoke(tensor, "storage_offset").get(), 0) * item);
+  const long long offset = python::integer(api_, invoke(tensor, "storage_offset").get(), -1);
+  if (facts.storage != 0 && offset >= 0) facts.address = facts.storage + static_cast<uintptr_t>(offset * item);
   const python::Ref grad = get(tensor, "requires_grad");
   facts.requires_grad = grad && python::is_true(api_, grad.get());
   facts.is_parameter = is_a(tensor, parameter_);

@@ -19,7 +19,7 @@ struct TensorFacts {
   std::vector<int64_t> shape;
   int64_t bytes = 0;      // elements times their size
   uintptr_t address = 0;  // of its first element; 0 when it has no memory of its own (meta, sparse, wrapper subclasses)
-  uintptr_t storage = 0;  // where its storage begins
+  uintptr_t storage = 0;  // where its storage begins; of a sparse tensor its values'
   bool requires_grad = false;
   bool is_parameter = false;
 };
@@ -59,7 +59,7 @@ class Torch {
   std::string fake_device(PyObject* tensor) const;
   TensorFacts facts(PyObject* tensor) const;
   TensorPlacement placement(PyObject* tensor) const;
-  // Where its storage begins; 0: it has no memory of its own.
+  // Where its storage begins, of a sparse tensor (COO) its values'; 0: it has no memory of its own.
   uintptr_t storage(PyObject* tensor) const;
   // What has come of a backward pass for it; None where nothing has.
   python::Ref gradient(PyObject* parameter) const { return get(parameter, "grad"); }
@@ -71,6 +71,7 @@ class Torch {
   PyObject* tensor_class() const { return tensor_base_.get(); }
 
  private:
+  uintptr_t own_storage(PyObject* tensor) const;
   // An attribute or method of a tensor through the base class's own descriptor, whatever a subclass overrides.
   python::Ref get(PyObject* tensor, const char* name) const;
   python::Ref invoke(PyObject* tensor, const char* method) const;
@@ -87,6 +88,7 @@ class Torch {
   python::Ref generator_;
   python::Ref plain_dispatch_;  // Tensor.__torch_dispatch__
   python::Ref data_address_;    // reads an address without materializing a lazily copied tensor
+  python::Ref dispatch_modes_;  // how many TorchDispatchModes are active
   python::Ref guard_;
   mutable ClassMemory<Kind> kinds_;
 };
