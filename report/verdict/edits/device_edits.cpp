@@ -396,10 +396,17 @@ std::optional<Span> value_of(std::string_view source, const Scan& scan) {
   const bool returns = source.substr(first).starts_with(kReturn);
   if (!scan.balanced || (!returns && !assigned_name(source) && unpacked_names(source).empty())) return std::nullopt;
   const size_t begin = skip_blanks(source, returns ? first + kReturn.size() : scan.value_begins);
-  size_t end = source.size();
-  while (end > begin && (!scan.code[end - 1] || std::isspace(static_cast<unsigned char>(source[end - 1])))) --end;
-  if (begin >= end) return std::nullopt;
-  return Span{begin, end};
+  for (size_t end = source.size(); end > begin;) {
+    if (std::isspace(static_cast<unsigned char>(source[end - 1]))) {
+      --end;
+      continue;
+    }
+    size_t comment = end;  // or a text, with which the value ends
+    while (comment > begin && !scan.code[comment - 1]) --comment;
+    if (comment == end || source[comment] != '#') return Span{begin, end};
+    end = comment;
+  }
+  return std::nullopt;
 }
 
 }  // namespace

@@ -15,16 +15,39 @@ namespace {
 
 constexpr std::string_view kDefaultDevice = "default-or-current-device";
 
-// `torch.empty(n, device=device)` below `device = "cuda" if asked else "cpu"`: does the line say a variable that a line
-// near it has given a GPU without a number?
-bool says_a_current_variable(const Frame& line) {
-  const auto said = keyword_argument(line.source, "device");
-  if (!said || !is_identifier(*said)) return false;
-  const std::string_view text = line.around.text;
-  const size_t bound = text.find(fmt::format("{} = ", *said));
-  if (bound == text.npos) return false;
-  const std::string_view value = text.substr(bound, text.find('\n', bound) - bound);
-  return value.find("\"cuda\"") != value.npos || value.find("'cuda'") != value.npos;
+// `torch.empty(n, device=device)` or `x.to(device)` below `device = "cuda" if asked else "cpu"`: the line that has
+// given the variable a GPU without a number. Nothing where none above shows that.
+std::optional<Frame> line_of_current_variable(const Frame& line) {
+  auto said = keyword_argument(line.source, "device");
+  if (!said) said = moved_to(line.source);
+  if (!said || !is_identifier(*said)) return std::nullopt;
+  const auto is_current = [](std::string_view value) {
+    return value.find("\"cuda\"") != value.npos || value.find("'cuda'") != value.npos;
+  };
+  auto bound = assigned_above(line, *said);
+  if (bound) return is_current(value_in(bound->source)) ? std::move(bound) : std::nullopt;
+  // Or each branch of an `if` has given it one.
+  const auto lines = statements_around(line);
+  for (const auto& [number, text] : lines) {
+    const bool above = number < line.line && in_one_function(lines, number, line.line);
+    if (!above || assigned_name(trimmed(text)) != *said || !is_current(value_in(trimmed(text)))) continue;
+    bound = line;
+    bound->line = number;
+    bound->source = dedented(text);
+  }
+  return bound;
+}
+
+// … saying the device of what the function was given, in the place of that.
+std::optional<Fix> say_device_in_variable(const Operand& it, const Operand& other) {
+  const Frame& line = *it.placed()->line();
+  const auto bound = line_of_current_variable(line);
+  for (const finding::Step& step : it.lineage) {
+    const std::string_view device = expression_of(step, other.device);
+    if (!bound || device.empty() || !step.line.same_line(line) || !bound_above(*bound, variable_of(device))) continue;
+    if (auto code = replace_value(bound->source, device)) return repair_of(*bound, std::move(*code));
+  }
+  return std::nullopt;
 }
 
 // The line that named no number is the one to change, where it has words for the right device. A number is written only
@@ -347,7 +370,7 @@ std::optional<Cause> default_device(const Evidence& evidence) {
     const Event* placed = it.placed();
     return (!it.is_state() || it.root_devices.size() >= 2) && placed && placed->line() &&
            (says_current_device(placed->line()->source) || it.device_from.says == "cuda" ||
-            says_a_current_variable(*placed->line()));
+            line_of_current_variable(*placed->line()));
   };
   auto pair = evidence.pair(unnumbered, [](const Operand& other) { return !other.on_cpu() && !other.is_state(); });
   // A model on one device has made it itself, and nobody gave it that.
@@ -361,7 +384,8 @@ std::optional<Cause> default_device(const Evidence& evidence) {
   Cause cause{kDefaultDevice, Confidence::medium,
               fmt::format("{} was put on the device that was current at {}, which is not the one of {}.", pair.it->name,
                           at(&line), with_place(*pair.other)),
-              fix_of(evidence, *pair.it, *pair.other)};
+              say_device_in_variable(*pair.it, *pair.other)};
+  if (!cause.fix) cause.fix = fix_of(evidence, *pair.it, *pair.other);
   return cause;
 }
 

@@ -210,7 +210,8 @@ run({"model": {"device": "cuda:0"}}, torch.ones(3, device="cuda:0"))
 # === a variable that says a card without a number
 # category: default-or-current-device
 # confidence: medium
-# repairs: line
+# repairs: cause
+# fix: device = self.memory.device
 class Picture:
     def __init__(self, memory):
         self.memory = memory
@@ -549,6 +550,19 @@ try:
     list(summed(measured))
 finally:
     torch.set_default_device(None)
+
+# === a variable of a function that has ended, to which something is moved
+# category: default-or-current-device
+# confidence: medium
+# repairs: cause
+# fix: device = heights.device
+def smoothed(heights):
+    device = torch.device("cuda" if heights.is_cuda else "cpu")
+    return torch.tensor(heights.tolist()).mean(0, keepdim=True).to(device)
+def levelled(heights):
+    base = smoothed(heights)
+    return heights - base
+levelled(torch.ones(3, 2, device="cuda:1"))
 
 # === a sparse table that was brought to the current card
 # category: default-or-current-device
