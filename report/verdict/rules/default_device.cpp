@@ -190,6 +190,14 @@ std::optional<Cause> left_to_a_default(const Evidence& evidence) {
     if (step == it.lineage.end()) return nullptr;
     const bool cuda = step->otherwise.find("cuda") != step->otherwise.npos;
     const bool cpu = step->otherwise == "None" || step->otherwise.find("cpu") != step->otherwise.npos;
+    // A module's constructor that is told no device makes what model.to() brings along, and so may one that another
+    // line made like its tensors.
+    const Frame* const made = it.created.line();
+    const bool object = std::ranges::any_of(
+        it.held_by, [](const Chain& chain) { return !chain.holders.empty() && chain.holders.back().kind == "object"; });
+    if (step->otherwise == "None" && !it.is_state() && !object && made && constructs(it.created.stack, step->call) &&
+        reads(made->source, step->parameter) == 0)
+      return nullptr;
     // What the function puts in the place of None is not written in the call.
     const Event* placed = it.placed();
     const bool current = step->otherwise == "None" && placed && placed->choice.device == it.device;

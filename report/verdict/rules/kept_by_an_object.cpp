@@ -3,6 +3,7 @@
 
 #include "common/format.h"
 #include "report/verdict/rules.h"
+#include "report/verdict/source/source_line.h"
 
 namespace devtrace::report::verdict::rules {
 namespace {
@@ -109,6 +110,25 @@ std::optional<Cause> kept_since_before_a_move(const Evidence& evidence) {
   return std::nullopt;
 }
 
+// `def hook(grad): return grad * mask`: a function has kept what was made for it when an object was constructed.
+std::optional<Cause> kept_by_a_function(const Evidence& evidence) {
+  const auto own = innermost_project(evidence.stack);
+  if (!own || evidence.stack[*own].function.find("<locals>") == std::string::npos || in_a_constructor(evidence.stack))
+    return std::nullopt;
+  const auto kept = [&](const Operand& it) {
+    return it.on_cpu() && !it.moved.known() && !it.is_of_state() && it.role == "variable" && it.computed_from.empty() &&
+           is_identifier(it.name_in(*own)) && in_a_constructor(it.created.stack) && evidence.made_before_call(it);
+  };
+  const auto pair = evidence.pair(kept, [](const Operand& other) { return !other.on_cpu(); });
+  if (!pair) return std::nullopt;
+  return Cause{
+      "cached-state-elsewhere", Confidence::low,
+      fmt::format("{} was made when an object was constructed, and {} has kept it: no .to() reaches that. What "
+                  "meets it now is {}.",
+                  with_place(*pair.it), evidence.stack[*own].function, with_place(*pair.other)),
+      use_site(evidence)};
+}
+
 }  // namespace
 
 bool is_owned_by_an_object(const Evidence& evidence, const Operand& it) {
@@ -188,6 +208,7 @@ std::optional<Cause> owned_by_an_object(const Evidence& evidence) {
 
 std::optional<Cause> kept_by_an_object(const Evidence& evidence) {
   if (auto cause = kept_since_before_a_move(evidence)) return cause;
+  if (auto cause = kept_by_a_function(evidence)) return cause;
   const auto pair = evidence.pair([&](const Operand& it) { return keeper(evidence, it); },
                                   [&](const Operand& other) { return !keeper(evidence, other); });
   if (!pair) return std::nullopt;

@@ -852,3 +852,22 @@ def taught(layer):
     layer.to("cuda:0")
     ahead.step()
 taught(nn.Linear(3, 2))
+
+# === what a hook has kept since a layer was constructed
+# category: cached-state-elsewhere
+# confidence: low
+# repairs: line
+# says: has kept it
+# fix: return grad * kept.to(grad.device)
+def only(kept):
+    def hook(grad):
+        return grad * kept
+    return hook
+class Pruned(nn.Linear):
+    def __init__(self, width, device=None):
+        super().__init__(width, width, device=device)
+        kept = torch.ones_like(self.weight).tril()
+        self.weight.register_hook(only(kept))
+def pruned(width):
+    return Pruned(width)
+pruned(3).to("cuda:0")(torch.ones(2, 3, device="cuda:0")).sum().backward()
