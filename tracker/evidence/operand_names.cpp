@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/text.h"
+#include "tracker/evidence/lineage/function_text.h"
 #include "tracker/evidence/objects/accelerate_hooks.h"
 #include "tracker/evidence/objects/object_walk.h"
 #include "tracker/evidence/source/call_arguments.h"
@@ -27,6 +28,8 @@ class Names {
         torch_(search.torch),
         frames_(search.frames),
         query_(search.query),
+        source_(search.source),
+        texts_(search.api),
         scope_(search.scope),
         reach_(search.walk),
         holders_(search.holders),
@@ -135,10 +138,10 @@ class Names {
     const CallArguments arguments(api_, frames_, scope_, frame - 1);
     if (!arguments.called_as(call.callee ? call.callee->text : std::string())) return;
     const auto kept = [&](const Value& value) { return value.path ? scope_.follow(*value.path, frame).value : Ref(); };
-    // What the text names must be where the text says, or the function has put something else there.
+    // What the text names must be where the text says, if the function's own does not put something else there.
     for (const Value& value : call.given)
       if (const Ref object = kept(value), given = arguments.at(value); object && given && object.get() != given.get())
-        return;
+        if (!gives_anew(frames_[frame - 1], arguments.parameter_of(value))) return;
     for (const Value& value : call.given) {
       const Ref given = value.number || value.text.empty() ? Ref() : arguments.at(value);
       if (!given) continue;
@@ -148,6 +151,13 @@ class Names {
         if (operand && !is_named(*operand)) operand->names.push_back({frame, reached.name});
       });
     }
+  }
+
+  // `input = F.pad(input, …)`
+  bool gives_anew(const Frame& called, const std::string& parameter) {
+    const FunctionText* const function =
+        texts_.at(called.file, source_.file(called.file), called.function, called.region.line);
+    return function && !function->bindings(parameter).empty();
   }
 
   // The operand that is this tensor, or another view of its memory: what a function has made of its argument.
@@ -223,6 +233,8 @@ class Names {
   const Torch& torch_;
   const std::vector<Frame>& frames_;
   const OperandQuery& query_;
+  const SourceText& source_;
+  FunctionTexts texts_;
   const Scope& scope_;
   ObjectWalk& reach_;
   Holders& holders_;

@@ -359,6 +359,7 @@ std::optional<Fix> use_site(const Evidence& evidence) {
     if (!with_number && (device != "cpu" || shown)) with_number = std::move(fix);
   }
   if (!with_number) return move_elements(evidence, evidence.operands.front());
+  if (auto fix = move_given(evidence, first, *second[0])) return fix;
   return with_number;
 }
 

@@ -303,6 +303,28 @@ static std::optional<Cause> made_with_a_call(const Evidence& evidence, size_t ow
   return cause;
 }
 
+// Does that frame's line name something that lies on the CPU?
+static bool names_what_is_on_the_cpu(const Evidence& evidence, size_t frame) {
+  const auto there = [&](const finding::Mention& each) { return each.frame == frame && each.device == "cpu"; };
+  return std::ranges::any_of(evidence.refusal.mentions, there);
+}
+
+// By a call that the failing line gives to a library's function, `stft(x, window=self.window(n))`, itself.
+static std::optional<Cause> made_by_a_call_given(const Evidence& evidence, size_t own) {
+  const auto made = [&](const Operand& it) {
+    return it.on_cpu() && !it.moved.known() && !it.is_of_state() && it.computed_from.empty() &&
+           is_call(it.name_in(own)) && !says_device(it.name_in(own)) && evidence.made_by_line(it, own) &&
+           it.created.stack.size() == evidence.stack.size() - own;
+  };
+  const auto pair = evidence.pair(made, [](const Operand& other) { return !other.on_cpu(); });
+  if (!pair || names_what_is_on_the_cpu(evidence, own)) return std::nullopt;
+  return Cause{"created-without-device", Confidence::low,
+               fmt::format("{} was made on the CPU by {} itself, which names nothing that lies there: that makes it "
+                           "without a device. It meets {}.",
+                           pair.it->name_in(own), at(&evidence.stack[own]), with_place(*pair.other)),
+               use_site(evidence)};
+}
+
 // By a method, or a property, of a running module that lies on the CPU as a whole: what it has was never moved.
 static std::optional<Cause> computed_by_a_module_left(const Evidence& evidence, const Operand& it,
                                                       const Operand& other) {
@@ -325,6 +347,7 @@ std::optional<Cause> made_by_a_call_without_tensors(const Evidence& evidence) {
   const auto own = innermost_project(evidence.stack);
   if (!own || evidence.stack[*own].function == "<module>") return std::nullopt;
   if (auto cause = made_with_a_call(evidence, *own)) return cause;
+  if (auto cause = made_by_a_call_given(evidence, *own)) return cause;
   const size_t depth = evidence.stack.size() - *own;
   const auto made = [&](const Operand& it) {
     const Stack& stack = it.created.stack;
@@ -390,8 +413,7 @@ std::optional<Cause> given_by_a_call_in_the_line(const Evidence& evidence) {
   };
   const auto pair = evidence.pair(given, [](const Operand& other) { return !other.on_cpu(); });
   if (!pair) return std::nullopt;
-  const auto there = [&](const finding::Mention& each) { return each.frame == *own && each.device == "cpu"; };
-  if (std::any_of(evidence.refusal.mentions.begin(), evidence.refusal.mentions.end(), there)) return std::nullopt;
+  if (names_what_is_on_the_cpu(evidence, *own)) return std::nullopt;
   return Cause{"created-without-device", Confidence::low,
                fmt::format("{} lies on the CPU, where nothing is that the line names: what a call in it gives was made "
                            "without a device. It meets {}.",

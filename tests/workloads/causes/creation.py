@@ -754,3 +754,18 @@ def slopes(heights):
     slope = torch.stack([rises, widths])
     return slope[0] / slope[1]
 slopes(torch.ones(4, device="cuda:0"))
+
+# === what a function in an attribute gives to a library's
+# category: created-without-device
+# confidence: low
+# repairs: line
+# says: names nothing that lies there
+# fix: return torch.stft(sound, 8, window=self.shape(8).to(sound.device), return_complex=True)
+class Spectrum:
+    def __init__(self, shape):
+        self.shape = shape
+    def of(self, sound):
+        return torch.stft(sound, 8, window=self.shape(8), return_complex=True)
+def heard(layer, sound):
+    return Spectrum(torch.hann_window).of(layer(sound))
+heard(nn.Linear(32, 32).to("cuda:0"), torch.ones(1, 32, device="cuda:0"))

@@ -41,6 +41,13 @@ Ref CallArguments::parameter(const std::string& name) const {
   return name.empty() ? Ref() : scope_.follow(Path{name, {}}, frame_).value;
 }
 
+std::string CallArguments::parameter_of(const Value& value) const {
+  if (!value.keyword.empty()) return value.keyword;
+  const bool by_place = !value.place.empty() && value.place[0] != Value::kReceiver;
+  const auto number = by_place ? static_cast<size_t>(value.place[0]) : positional_.size();
+  return number < positional_.size() ? positional_[number] : std::string();
+}
+
 Ref CallArguments::at(const Value& value) const {
   if (value.place.empty() || value.place[0] == Value::kReceiver) return {};
   Ref found;

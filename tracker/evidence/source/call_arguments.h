@@ -21,6 +21,8 @@ class CallArguments {
   bool called_as(const std::string& callee) const;
   // Empty where it is not known.
   python::Ref at(const Value& value) const;
+  // The parameter that gets it; empty where the function has none of its own for that.
+  std::string parameter_of(const Value& value) const;
 
  private:
   python::Ref parameter(const std::string& name) const;
