@@ -194,12 +194,37 @@ class RefusedNext {
     if (returned_) return;
     for (const auto& [number, text] : statements_below(here, line)) {
       if (&here == &evidence_.stack[start_]) remember_made(flow, number);
-      if (!run_edit(flow, here, number))
-        if (const auto edit = flow.run(text)) add(here, number, *edit);
+      if (!run_edit(flow, here, number)) {
+        DeviceFlow before = flow;
+        auto edit = flow.run(text);
+        if (edit && fill_on_its_device(before, here, number, text)) {
+          flow = std::move(before);
+          edit = flow.run(text);
+        }
+        if (edit) add(here, number, *edit);
+      }
       if (flow.result()) returned_ = flow.result();
       if (!returned_) continue;
       return;
     }
+  }
+
+  // `path[i + 1] = path[i] + step`, where a line above has made the path, and said no device: that line says one.
+  bool fill_on_its_device(DeviceFlow& flow, const Frame& here, int64_t line, std::string_view text) {
+    const std::string statement = dedented(text);
+    const std::string_view name = container_of(std::string_view(statement).substr(0, Scan(statement).value_begins));
+    const auto known = flow.names.find(name);
+    if (name.empty() || known == flow.names.end() || known->second != way_.from || reads(statement, name) == 0)
+      return false;
+    Frame fills = here;
+    fills.line = line;
+    const auto made = assigned_above(fills, name);
+    if (!made || !leaves_device_out(made->source) || !bound_above(*made, variable_of(way_.words))) return false;
+    const auto code = give_device(made->source, way_.words);
+    if (!code) return false;
+    add(here, made->line, *code);
+    known->second = way_.to;
+    return true;
   }
 
   void add(const Frame& here, int64_t line, const std::string& code) {

@@ -16,11 +16,15 @@ using finding::Step;
 Operands sources_of(const Operand& it) {
   Operands there;
   if (is_taken_where_made(it)) return there;
-  // Of Python's numbers, wherever the tensors lie that were counted.
+  // Of Python's numbers, wherever the tensors lie that were counted. A view has its source's memory, of whatever that
+  // is.
   const Frame* const line = it.created.line();
-  if (line && !it.moved.known() && line->source.find("torch.tensor(") != std::string::npos) return there;
-  for (const Operand& source : it.computed_from)
-    if (source.device == it.device) there.push_back(&source);
+  const bool of_numbers = line && !it.moved.known() && line->source.find("torch.tensor(") != std::string::npos;
+  for (const Operand& source : it.computed_from) {
+    const Frame* const made = source.created.line();
+    const bool view = made && line && made->same_line(*line) && source.created.time == it.created.time;
+    if (source.device == it.device && (view || !of_numbers)) there.push_back(&source);
+  }
   return there;
 }
 

@@ -769,3 +769,21 @@ class Spectrum:
 def heard(layer, sound):
     return Spectrum(torch.hann_window).of(layer(sound))
 heard(nn.Linear(32, 32).to("cuda:0"), torch.ones(1, 32, device="cuda:0"))
+
+# === a column of what a callable gives, and the path that is filled with it
+# category: created-without-device
+# confidence: low
+# repairs: cause
+# fix: noise = drawn(rate).to(rate.device)
+# also: path = torch.empty(4, 3, device=rate.device)
+def spread(rate):
+    return torch.distributions.Normal(torch.tensor(0.0), torch.tensor(1.0)).icdf(torch.full((4, 3), 0.4))
+def walked(rate, drawn):
+    path = torch.empty(4, 3)
+    path[:, 0] = 1.0
+    noise = drawn(rate)
+    for i in range(2):
+        step = rate[:, i].sqrt() * noise[:, i]
+        path[:, i + 1] = path[:, i] + step
+    return path.exp() * rate
+walked(torch.ones(4, 3, device="cuda:0"), spread)
