@@ -42,7 +42,7 @@ class Collector {
         reach_{api, torch},
         scope_(api, frames, reach_),
         stack_(api, query.direct && query.asking == 0 ? frames : kNoFrames, query.raised),
-        holders_(api, torch),
+        holders_(api, torch, source),
         sources_(api, torch, frames, query.asking, source, scope_, reach_, holders_, operands_) {}
 
   Operands run(finding::Refusal& facts) {

@@ -871,3 +871,21 @@ class Pruned(nn.Linear):
 def pruned(width):
     return Pruned(width)
 pruned(3).to("cuda:0")(torch.ones(2, 3, device="cuda:0")).sum().backward()
+
+# === a list that another branch makes a module
+# category: state-not-registered
+# confidence: medium
+# repairs: cause
+# fix: self.rungs = nn.ModuleList(rungs)
+class Ladder(nn.Module):
+    def __init__(self, whole):
+        super().__init__()
+        rungs = [nn.Linear(3, 3), nn.Linear(3, 2)]
+        self.rungs = rungs
+        if whole:
+            self.rungs = nn.Sequential(*self.rungs)
+    def forward(self, x):
+        for rung in self.rungs:
+            x = rung(x)
+        return x
+Ladder(whole=False).to("cuda:0")(torch.ones(2, 3, device="cuda:0"))

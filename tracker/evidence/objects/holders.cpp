@@ -4,6 +4,8 @@
 #include <string_view>
 #include <utility>
 
+#include "common/python_scan.h"
+#include "common/text.h"
 #include "tracker/evidence/objects/parts.h"
 #include "tracker/python/gil/dict_entries.h"
 #include "tracker/python/gil/elements.h"
@@ -45,8 +47,8 @@ bool is_state(std::string_view holds) {
 
 }  // namespace
 
-Holders::Holders(const python::Api& api, const Torch& torch)
-    : api_(api), torch_(torch), entered_(api), budget_(kMostObjects) {
+Holders::Holders(const python::Api& api, const Torch& torch, const SourceText& source)
+    : api_(api), torch_(torch), source_(source), entered_(api), budget_(kMostObjects) {
   const auto take = [&](Ref& type, const char* module, const char* name) {
     if (const Ref holder = python::imported_module(api, module)) type = python::attribute(api, holder.get(), name);
   };
@@ -335,15 +337,27 @@ void Holders::note_modules(PyObject* object, Holder& holder) {
   if (holder.modules.size() < 2) holder.modules.clear();
 }
 
-// Takes a line in which a function's code stores the attribute as the only one; false: it is not.
-bool Holders::take_store(PyObject* function, const std::string& attribute, finding::Frame& only) const {
+// Does the statement give its target a module of PyTorch's: `self.layers = nn.Sequential(*self.layers)`?
+static bool constructs_module(const std::string& statement) {
+  std::string_view value = trimmed(std::string_view(statement).substr(Scan(statement).value_begins));
+  for (const std::string_view name : {"torch.", "nn."})
+    if (value.starts_with(name)) value.remove_prefix(name.size());
+  return value.starts_with("Module") || value.starts_with("Sequential(");
+}
+
+// Takes a line in which a function's code stores the attribute as the only one; false: it is not. `list`: it has a list
+// or a dict now, which no line has stored that constructs a module.
+bool Holders::take_store(PyObject* function, const std::string& attribute, bool list, finding::Frame& only) const {
   if (!function || python::type_of(api_, function).get() != function_.get()) return true;
   const Ref code = python::attribute(api_, function, "__code__");
-  const int line = code ? line_that_binds(code.get(), attribute) : 0;
-  if (line == 0) return true;
-  if (line < 0 || only.line > 0) return false;
-  only.line = line;
-  only.file = python::text(api_, python::attribute(api_, code.get(), "co_filename").get());
+  std::vector<int> lines = code ? lines_that_bind(code.get(), attribute) : std::vector<int>();
+  if (lines.empty()) return true;
+  const std::string file = python::text(api_, python::attribute(api_, code.get(), "co_filename").get());
+  if (list && lines.size() > 1)
+    std::erase_if(lines, [&](int line) { return constructs_module(source_.lines(file, line)); });
+  if (lines.size() != 1 || only.line > 0) return false;
+  only.line = lines[0];
+  only.file = file;
   only.function = python::text(api_, python::attribute(api_, code.get(), "co_name").get());
   return true;
 }
@@ -361,8 +375,11 @@ bool Holders::each_class_dict(PyObject* object, const Visit& visit) const {
 
 finding::Frame Holders::line_that_stores(PyObject* object, const std::string& attribute) const {
   finding::Frame only;
+  const Ref value = python::entry(api_, python::instance_dict(api_, object).get(), attribute.c_str());
+  const std::string kind = value ? kind_of(value.get()) : std::string();
+  const bool list = kind == "list" || kind == "dict";
   const bool one = each_class_dict(object, [&](PyObject* own) {
-    return take_store(Ref(api_, api_.PyMapping_GetItemString(own, "__init__")).get(), attribute, only);
+    return take_store(Ref(api_, api_.PyMapping_GetItemString(own, "__init__")).get(), attribute, list, only);
   });
   only.function.clear();
   return one ? only : finding::Frame();
@@ -374,14 +391,14 @@ finding::Frame Holders::method_that_stores(PyObject* object, const std::string& 
     const Ref methods(api_, api_.PyMapping_Items(own));
     if (!methods) return true;
     for (python::Elements each(api_, methods.get(), kMostMethods); each.next();)
-      if (!take_store(api_.PyTuple_GetItem(each.value(), 1), attribute, only)) return false;
+      if (!take_store(api_.PyTuple_GetItem(each.value(), 1), attribute, false, only)) return false;
     return true;
   });
   return one && only.function != "__init__" ? only : finding::Frame();
 }
 
-// 0 for none; -1 for several.
-int Holders::line_that_binds(PyObject* code, const std::string& attribute) const {
+// As far as they can be told.
+std::vector<int> Holders::lines_that_bind(PyObject* code, const std::string& attribute) const {
   constexpr ssize_t kMostCode = 20000;
   const Ref names = python::attribute(api_, code, "co_names");
   long long wanted = -1;
@@ -389,7 +406,7 @@ int Holders::line_that_binds(PyObject* code, const std::string& attribute) const
     if (python::text(api_, api_.PyTuple_GetItem(names.get(), i)) == attribute) wanted = i;
   const Ref bytes = wanted < 0 || store_attribute_ < 0 ? Ref() : python::attribute(api_, code, "co_code");
   const ssize_t size = bytes ? api_.PySequence_Size(bytes.get()) : 0;
-  if (size <= 0 || size > kMostCode) return 0;
+  if (size <= 0 || size > kMostCode) return {};
   const auto byte = [&](ssize_t at) {
     return python::integer(api_, Ref(api_, api_.PySequence_GetItem(bytes.get(), at)).get(), 0);
   };
@@ -401,15 +418,16 @@ int Holders::line_that_binds(PyObject* code, const std::string& attribute) const
     if (opcode == store_attribute_ && argument == wanted) stores.push_back(at);
     if (opcode != extended_argument_) argument = 0;
   }
-  if (stores.size() != 1) return stores.empty() ? 0 : -1;
-  const Ref lines = python::call_method(api_, code, "co_lines");  // 3.10 and later
+  std::vector<int> found;
+  const Ref lines = stores.empty() ? Ref() : python::call_method(api_, code, "co_lines");  // 3.10 and later
   while (lines) {
     const Ref entry(api_, api_.PyIter_Next(lines.get()));
     if (!entry) break;
     const auto part = [&](ssize_t i) { return python::integer(api_, api_.PyTuple_GetItem(entry.get(), i), -1); };
-    if (part(0) <= stores[0] && stores[0] < part(1)) return static_cast<int>(std::max(part(2), 0LL));
+    for (const ssize_t store : stores)
+      if (part(0) <= store && store < part(1) && part(2) > 0) found.push_back(static_cast<int>(part(2)));
   }
-  return 0;
+  return found;
 }
 
 }  // namespace devtrace::evidence

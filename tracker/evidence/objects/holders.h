@@ -10,6 +10,7 @@
 #include "finding/finding.h"
 #include "tracker/evidence/objects/class_memory.h"
 #include "tracker/evidence/objects/torch_objects.h"
+#include "tracker/evidence/origins/stacks.h"
 
 namespace devtrace::evidence {
 
@@ -19,7 +20,7 @@ using finding::Holder;
 // Everything within reach of the roots, looked at once.
 class Holders {
  public:
-  Holders(const python::Api& api, const Torch& torch);
+  Holders(const python::Api& api, const Torch& torch, const SourceText& source);
 
   void add_root(PyObject* object, size_t frame, const std::string& name);
   void explore();
@@ -67,16 +68,17 @@ class Holders {
   bool worth_entering(PyObject* object);
   void note_modules(PyObject* object, Holder& holder);
   bool holds_others(PyObject* container) const;  // … than tensors, as far as it is looked through
-  bool take_store(PyObject* function, const std::string& attribute, finding::Frame& only) const;
+  bool take_store(PyObject* function, const std::string& attribute, bool list, finding::Frame& only) const;
   template <class Visit>
   bool each_class_dict(PyObject* object, const Visit& visit) const;
-  int line_that_binds(PyObject* code, const std::string& attribute) const;
+  std::vector<int> lines_that_bind(PyObject* code, const std::string& attribute) const;
   bool climb(PyObject* object, std::vector<const Edge*>& path, std::vector<Chain>& found);
   Chain chain_of(PyObject* root, const std::vector<const Edge*>& path);
   std::string class_of(PyObject* object) const;
 
   const python::Api& api_;
   const Torch& torch_;
+  const SourceText& source_;
   ClassMemory<bool> entered_;
   python::Ref optimizer_, partial_, method_, function_;  // classes
   std::unordered_map<PyObject*, Node> nodes_;

@@ -48,7 +48,7 @@ void Sources::note_producer(const Path& callee, Operand& operand, size_t frame) 
     found = scope_.follow(path, frame);
   }
   if (!found.value || torch_.is_tensor(found.value.get())) return;
-  Holders keeper(api_, torch_);
+  Holders keeper(api_, torch_, source_);
   keeper.add_root(found.value.get(), 0, "");
   keeper.explore();
   Producer producer{to_string(callee), keeper.kind_of(found.value.get()), {}, {}};
@@ -82,7 +82,7 @@ void Sources::note_owner(const Path& method, Operand& operand, size_t frame) con
   path.steps.pop_back();
   const Scope::Found found = scope_.follow(path, frame);
   if (!found.value) return;
-  Holders keeper(api_, torch_);
+  Holders keeper(api_, torch_, source_);
   keeper.add_root(found.value.get(), 0, "");
   keeper.explore();
   Devices devices;
