@@ -1,6 +1,7 @@
 // What PyTorch would refuse next, once a fix has brought its operand to where the other one lies. These are lines below
 // that compute with what has come along and with what has not.
 #include <algorithm>
+#include <array>
 #include <map>
 #include <vector>
 
@@ -53,7 +54,8 @@ std::optional<Way> way_of(const Evidence& evidence, const Fix& fix, size_t frame
   if (devices.size() != 2 || devices[0] == "meta" || devices[1] == "meta") return std::nullopt;
   std::string words, to;
   for (const std::string& said : {last_moved_to(fix.code), keyword_argument(fix.code, "device").value_or("")}) {
-    if (!to.empty() || said.empty() || said.find('"') != said.npos || said.find("dtype") != said.npos) continue;
+    const bool literal = said.starts_with('"') || said.find("(\"") != said.npos;
+    if (!to.empty() || said.empty() || literal || said.find("dtype") != said.npos) continue;
     const auto means = [&](const finding::FrameExpression& each) {
       const std::string_view module = std::string_view(each.expression).substr(0, each.expression.find("()"));
       return each.frame == frame && (each.expression == said || each.expression + ".device" == said ||
@@ -122,11 +124,22 @@ class RefusedNext {
     return first;
   }
 
+  // `counts = counts - 2`: what it gives lies where the name's value lay.
+  bool lies_where_it_lay(const DeviceFlow& flow, const std::string& name, std::string_view text) const {
+    return std::ranges::all_of(std::array{way_.from, way_.to}, [&](const std::string& device) {
+      DeviceFlow trial = flow;
+      trial.names[name] = device;
+      const bool edits = trial.run(text).has_value();
+      const auto after = trial.names.find(name);
+      return !edits && after != trial.names.end() && after->second == device;
+    });
+  }
+
   // `rows = torch.cat(rows)`, which has run: above it the name was another thing's than it is now.
   void forget_made_since(DeviceFlow& flow, const Frame& here, int64_t line) {
     for (const auto& [number, text] : statements_below(here, line)) {
       const auto name = assigned_name(text);
-      if (number >= here.line || !name || reads(text, *name) == 0) continue;
+      if (number >= here.line || !name || reads(text, *name) == 0 || lies_where_it_lay(flow, *name, text)) continue;
       auto known = flow.names.extract(*name);
       const bool of_the_fix = fix_.code.starts_with(fmt::format("{}.append(", *name));
       if (known && !of_the_fix) made_since_.emplace(number, std::move(known));

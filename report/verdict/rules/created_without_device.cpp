@@ -313,8 +313,8 @@ static bool names_what_is_on_the_cpu(const Evidence& evidence, size_t frame) {
 static std::optional<Cause> made_by_a_call_given(const Evidence& evidence, size_t own) {
   const auto made = [&](const Operand& it) {
     return it.on_cpu() && !it.moved.known() && !it.is_of_state() && it.computed_from.empty() &&
-           is_call(it.name_in(own)) && !says_device(it.name_in(own)) && evidence.made_by_line(it, own) &&
-           it.created.stack.size() == evidence.stack.size() - own;
+           is_call(it.name_in(own)) && !makes_tensor(it.name_in(own)) && !says_device(it.name_in(own)) &&
+           evidence.made_by_line(it, own) && it.created.stack.size() == evidence.stack.size() - own;
   };
   const auto pair = evidence.pair(made, [](const Operand& other) { return !other.on_cpu(); });
   if (!pair || names_what_is_on_the_cpu(evidence, own)) return std::nullopt;

@@ -110,3 +110,16 @@ def chances(model, rows):
     unit = torch.distributions.Normal(torch.zeros(1), torch.ones(1))
     return unit.cdf(model(x))
 chances(nn.Linear(2, 1).to("cuda:0"), [[0.5, 1.0], [2.0, -1.0]])
+
+# === a name that a line further down gives a new value of its own
+# category: created-without-device
+# confidence: medium
+# repairs: cause
+# fix: mask = torch.arange(5, device=kept["rows"].device) < counts[:, None].to(kept["rows"].device)
+# also: return rows / counts[:, None].to(rows.device)
+def means(kept, counts):
+    mask = torch.arange(5) < counts[:, None]
+    counts = counts - 1
+    rows = (kept["rows"] * mask).sum(1, keepdim=True)
+    return rows / counts[:, None]
+means({"rows": torch.ones(2, 5, device="cuda:0")}, torch.tensor([4, 3]))

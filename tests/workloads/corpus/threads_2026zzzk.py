@@ -617,7 +617,7 @@ class EpisodeBatch:
 
 # === where_a_forecast_changes_its_slope
 # thread: https://github.com/ourownstory/neural_prophet/pull/1010
-# about: a forecast has a trend of pieces; the times at which its slope changes are worked out as the network is made, and compared with the times of a batch
+# about: a forecast has a trend of pieces; the times at which its slope changes are worked out as the network is made. They are compared with the times of a batch
 # operation: ge|ge_|greater_equal on cuda:0, cpu
 # operands: other|.*trend_changepoints_t.*
 # category: state-not-registered|created-without-device

@@ -77,6 +77,7 @@ std::optional<std::string> left_where_it_was(const Operand& state, const Frame& 
   const std::string_view callee = moved.substr(0, moved.find('(')), name = callee.substr(0, callee.rfind('.'));
   if (!state.is_parameter || !is_reference(name) || !(callee.ends_with(".to") || callee.ends_with(".cuda")))
     return std::nullopt;
+  if (name.ends_with("Module")) return std::nullopt;  // `nn.Module.cuda(model)` moves what it is given
   const bool mapped = state.device_map.ends_with(fmt::format(": {}", state.moved.from));
   if (mapped && moved_as_a_whole(state) && only_moves(moved)) {
     if (only_moves(statement)) return fmt::format("if not hasattr({}, \"hf_device_map\"):\n    {}", name, statement);
