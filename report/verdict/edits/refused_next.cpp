@@ -208,10 +208,11 @@ class RefusedNext {
     for (const auto& [number, text] : statements_below(here, line)) {
       if (&here == &evidence_.stack[start_]) remember_made(flow, number);
       if (!run_edit(flow, here, number)) {
-        DeviceFlow before = flow;
+        const std::string filled = filled_from_itself(flow, text);
+        const auto before = filled.empty() ? std::nullopt : std::optional(flow);
         auto edit = flow.run(text);
-        if (edit && fill_on_its_device(before, here, number, text)) {
-          flow = std::move(before);
+        if (auto there = edit && before ? fill_on_its_device(*before, here, number, filled) : std::nullopt) {
+          flow = std::move(*there);
           edit = flow.run(text);
         }
         if (edit) add(here, number, *edit);
@@ -222,22 +223,26 @@ class RefusedNext {
     }
   }
 
-  // `path[i + 1] = path[i] + step`, where a line above has made the path, and said no device: that line says one.
-  bool fill_on_its_device(DeviceFlow& flow, const Frame& here, int64_t line, std::string_view text) {
+  // The `path` of `path[i + 1] = path[i] + step`, where it lies on the wrong device; empty for another statement.
+  std::string filled_from_itself(const DeviceFlow& flow, std::string_view text) const {
     const std::string statement = dedented(text);
-    const std::string_view name = container_of(std::string_view(statement).substr(0, Scan(statement).value_begins));
-    const auto known = flow.names.find(name);
-    if (name.empty() || known == flow.names.end() || known->second != way_.from || reads(statement, name) == 0)
-      return false;
+    const std::string name(container_of(std::string_view(statement).substr(0, Scan(statement).value_begins)));
+    const auto known = name.empty() ? flow.names.end() : flow.names.find(name);
+    return known != flow.names.end() && known->second == way_.from && reads(statement, name) > 0 ? name : std::string();
+  }
+
+  // Where a line above has made the path, and said no device, that line says one. The flow from then on.
+  std::optional<DeviceFlow> fill_on_its_device(DeviceFlow flow, const Frame& here, int64_t line,
+                                               const std::string& name) {
     Frame fills = here;
     fills.line = line;
     const auto made = assigned_above(fills, name);
-    if (!made || !leaves_device_out(made->source) || !bound_above(*made, variable_of(way_.words))) return false;
+    if (!made || !leaves_device_out(made->source) || !bound_above(*made, variable_of(way_.words))) return std::nullopt;
     const auto code = give_device(made->source, way_.words);
-    if (!code) return false;
+    if (!code) return std::nullopt;
     add(here, made->line, *code);
-    known->second = way_.to;
-    return true;
+    flow.names[name] = way_.to;
+    return flow;
   }
 
   void add(const Frame& here, int64_t line, const std::string& code) {
