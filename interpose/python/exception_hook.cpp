@@ -39,6 +39,7 @@ constinit uint16_t extra_header = 0;
 struct alignas(64) Known {
   MakeException original;
   const PyObject* str = nullptr;
+  const PyObject* attribute_error = nullptr;
   uint32_t compact_ascii = 0;  // the bits of a str's state that say it
   uint16_t ascii_payload = 0, tuple_items = 0;
 };
@@ -165,23 +166,27 @@ constinit Ordinary ordinary[kMostOrdinary];
 constexpr intptr_t kNoHash = -1;
 
 // Hot: the usual exception has no argument, one that is no text, or a short text. A longer one is ASCII, lies in the
-// object itself, and is without a pair of a device word's letters. For Pythons whose objects have the usual header.
-[[gnu::target("avx"), gnu::always_inline]] inline bool is_ordinary(PyObject* const* arguments, ssize_t count) {
+// object itself, and is without a pair of a device word's letters; or it is Python's own "'Net' object has no attribute
+// 'device'", which a running program makes most often. For Pythons whose objects have the usual header.
+[[gnu::target("avx"), gnu::always_inline]] inline bool is_ordinary(const PyObject* type, PyObject* const* arguments,
+                                                                   ssize_t count) {
   if (count != 1) [[unlikely]]
     return count == 0;
   PyObject* const only = *arguments;
-  if (const auto* type = value_at<PyObject*>(only, python::kObjectType); type != known.str) [[unlikely]]
-    return !(value_at<uint64_t>(type, python::kTypeFlags) & kUnicodeFlag);
+  if (const auto* given = value_at<PyObject*>(only, python::kObjectType); given != known.str) [[unlikely]]
+    return !(value_at<uint64_t>(given, python::kTypeFlags) & kUnicodeFlag);
   const auto length = static_cast<size_t>(value_at<ssize_t>(only, python::kStrLength));
   if (length < kShortestDeviceError) return true;
   if ((value_at<uint32_t>(only, python::kStrState) & known.compact_ascii) != known.compact_ascii) [[unlikely]]
     return false;
+  const char* const text = reinterpret_cast<const char*>(only) + known.ascii_payload;
+  if (type == known.attribute_error && *text == '\'') return true;
   const auto hash = value_at<intptr_t>(only, python::kStrHash);
   Ordinary& same = ordinary[reinterpret_cast<uintptr_t>(only) / 64 % kMostOrdinary];
   const bool stays = hash != kNoHash;
   if (stays && same.text.load(std::memory_order_relaxed) == only && same.hash.load(std::memory_order_relaxed) == hash)
     return true;
-  if (device_words::has_pair(reinterpret_cast<const char*>(only) + known.ascii_payload, length)) [[unlikely]]
+  if (device_words::has_pair(text, length)) [[unlikely]]
     return false;
   if (stays) {
     same.text.store(only, std::memory_order_relaxed);
@@ -195,14 +200,14 @@ constexpr intptr_t kNoHash = -1;
 [[gnu::target("avx"), gnu::aligned(64)]] PyObject* quick_new_exception(PyObject* type, PyObject* arguments,
                                                                        PyObject* keywords) {
   if (value_at<uint64_t>(type, python::kTypeFlags) & python::kExceptionFlag) [[unlikely]]
-    if (!arguments || !is_ordinary(items_of(arguments), value_at<ssize_t>(arguments, python::kVarSize)))
+    if (!arguments || !is_ordinary(type, items_of(arguments), value_at<ssize_t>(arguments, python::kVarSize)))
       return new_exception(type, arguments, keywords);
   return known.original.with_tuple(type, arguments, keywords);
 }
 [[gnu::target("avx"), gnu::aligned(64)]] PyObject* quick_new_exception_of_array(PyObject* type,
                                                                                 PyObject* const* arguments,
                                                                                 size_t count, PyObject* keywords) {
-  if (!is_ordinary(arguments, count_of(count))) [[unlikely]]
+  if (!is_ordinary(type, arguments, count_of(count))) [[unlikely]]
     return new_exception_of_array(type, arguments, count, keywords);
   return known.original.with_array(type, arguments, count, keywords);
 }
@@ -227,6 +232,8 @@ void set_hook(const python::Api& api) {
     layout_here = layout;
     extra_header = layout->extra_header;
     known.str = api.PyUnicode_Type;
+    known.attribute_error =
+        python::attribute(api, python::imported_module(api, "builtins").get(), "AttributeError").get();
     known.compact_ascii = 0x18u << layout->str_kind;
     known.ascii_payload = layout->ascii_payload;
     known.tuple_items = objects->tuple_items;
