@@ -80,6 +80,7 @@ DeviceFlow flow_of(const Evidence& evidence, size_t frame, const Way& way, std::
     if (each.frame == frame) flow.names[each.expression] = each.device;
   for (const finding::FrameExpression& each : evidence.refusal.expressions)
     if (each.frame == frame) flow.devices[each.expression] = each.device;
+  flow.current = evidence.current_device;
   return flow;
 }
 
@@ -92,6 +93,7 @@ class RefusedNext {
   // The fix with what comes next; nothing where that cannot be followed.
   std::optional<Fix> follow() {
     DeviceFlow flow = flow_of(evidence_, start_, way_, way_.words);
+    flow.modules_come = brings_module(flow);
     const Frame& here = evidence_.stack[start_];
     const int64_t first = first_line(here);
     forget_made_since(flow, here, first);
@@ -122,6 +124,15 @@ class RefusedNext {
       if (std::ranges::any_of(inside, [&](const auto& one) { return one.first == fix_.line; })) first = each.line;
     }
     return first;
+  }
+
+  // Is it a module that the fix brings: `self.head.to(x.device)`?
+  bool brings_module(const DeviceFlow& flow) const {
+    return std::ranges::any_of(flow.names, [&](const auto& each) {
+      const std::string_view module = std::string_view(each.first).substr(0, each.first.find("()"));
+      return module.size() < each.first.size() && each.second == way_.from &&
+             fix_.code.find(fmt::format("{}.to(", module)) != std::string::npos;
+    });
   }
 
   // `counts = counts - 2`: what it gives lies where the name's value lay.

@@ -91,7 +91,12 @@ std::optional<std::string> DeviceFlow::run(std::string_view statement) {
   for (const std::string_view word : {"import", "from", "global", "nonlocal", "del", "raise", "except", "with", "yield",
                                       "async", "assert", "@", "match", "case"})
     if (begins(word)) return std::nullopt;
-  if (only_moves(text)) forget(body.substr(0, body.find(".to(")));  // a module, which goes there itself
+  if (only_moves(text)) {  // a module, which goes there itself
+    const std::string module = std::string(body.substr(0, body.find(".to(")));
+    const bool there = names.contains(module + "()") && trimmed(body).ends_with(fmt::format(".to({})", words));
+    forget(module);
+    if (there) names[module + "()"] = to;
+  }
   const Scan scan(text);
   std::vector<std::string_view> targets;
   bool in_place = false;

@@ -17,7 +17,9 @@ bool is_one_of(std::string_view word, const std::string_view (&words)[kCount]) {
   return std::find(std::begin(words), std::end(words), word) != std::end(words);
 }
 
-constexpr std::string_view kPlaceless[] = {"shape", "dtype", "ndim", "layout", "requires_grad", "is_cuda", "names"};
+constexpr std::string_view kPlaceless[] = {"shape",   "dtype", "ndim",    "layout", "requires_grad",
+                                           "is_cuda", "names", "grad_fn", "is_leaf"};
+constexpr std::string_view kOfLists[] = {"append", "extend", "insert", "pop", "remove"};  // no tensor has them
 constexpr std::string_view kViews[] = {"T", "mT", "H", "real", "imag", "data", "values", "indices"};
 // Methods of tensors that take tensors of any device.
 constexpr std::string_view kMeetsAny[] = {"copy_", "expand_as", "view_as", "reshape_as", "set_"};
@@ -229,6 +231,7 @@ FlowValue FlowReader::atom() {
     while (at_ < text_.size() && !scan_.code[at_]) value.end = ++at_;
     const std::string_view inside = text_.substr(end + 1, std::max(at_, end + 2) - end - 2);
     if (inside == "cpu" || inside.starts_with("cuda:")) value.said = inside;
+    if (inside == "cuda") value.said = known_.current;
     literals();
     return value;
   }
@@ -314,9 +317,10 @@ FlowValue FlowReader::attribute(const FlowValue& value, const std::string& word,
   result.end = end;
   if (!value.reference.empty()) result.reference = value.reference + "." + word;
   if (!value.device.empty()) {
+    const bool placeless = is_one_of(word, kPlaceless) || word == "device";
     if (word == "device") result.said = value.device;
-    if (is_one_of(word, kViews)) lie_as(result, value);
-    if (is_one_of(word, kPlaceless) || word == "device") result.reference.clear();
+    if (is_one_of(word, kViews) || (value.several && !placeless)) lie_as(result, value);
+    if (placeless) result.reference.clear();
     return result;
   }
   if (!result.reference.empty()) look_up(result);
@@ -401,6 +405,10 @@ FlowValue FlowReader::method(const FlowValue& value, const std::string& word) {
   result.end = at_;
   if (word == "cpu") {
     result.device = "cpu";
+  } else if (word == "cuda") {
+    if (arguments.all.empty()) result.device = known_.current;
+  } else if (is_one_of(word, kOfLists)) {
+    return result;  // the name is another thing's by now
   } else if (word == "to") {
     const bool type =
         arguments.all.size() == 1 && !arguments.said &&
@@ -444,7 +452,8 @@ FlowValue FlowReader::call_of_torch(const std::string& name, const Given& argume
   if (arguments.said && function.is(torch_functions::kTakesDevice)) {
     result.device = *arguments.said;
   } else if (of_values && (arguments.all.empty() || arguments.all[0].elements.empty())) {
-    return result;  // of a number: without dimensions
+    result.number = !arguments.said;
+    return result;
   } else if (function.is(torch_functions::kMakes) && !function.follows_operands()) {
     result.device = "cpu";
   } else {
@@ -452,6 +461,36 @@ FlowValue FlowReader::call_of_torch(const std::string& name, const Given& argume
     const bool loss = name.ends_with("_loss") || name == "cross_entropy";  // without dimensions
     if (!loss || together.device != "cpu") lie_as(result, together);
   }
+  return result;
+}
+
+// `device`: where its state lies; empty: it has none.
+FlowValue FlowReader::call_of_module(const FlowValue& callee, const std::string& device, const Given& arguments) {
+  const std::string& name = callee.reference;
+  const auto all = flat(arguments.all);
+  FlowValue result;
+  result.begin = callee.begin;
+  result.end = at_;
+  if (device.empty()) {
+    const FlowValue together = meet(all);
+    if (together.device != "cpu") lie_as(result, together);  // a loss has no dimensions
+    return result;
+  }
+  result.several = true;
+  if (device == known_.from && known_.modules_come) {
+    const auto there = std::ranges::find_if(
+        all, [&](const FlowValue* each) { return each->device == known_.to && !each->base.empty(); });
+    if (there == all.end()) return result;
+    moves.push_back({callee.begin, callee.end, false, (*there)->base + ".device"});
+    result.device = known_.to;
+    return result;
+  }
+  if (device != known_.to && known_.from == "cpu") return result;  // it may be what was forgotten
+  // It stays where it is: what it is given comes there.
+  for (const FlowValue* each : all)
+    if (each->number || (!each->device.empty() && each->device != device))
+      moves.push_back({each->begin, each->end, each->compound, fmt::format("next({}.parameters()).device", name)});
+  result.device = device;
   return result;
 }
 
@@ -474,7 +513,9 @@ FlowValue FlowReader::call(const FlowValue& callee) {
     return result;
   }
   if (name != last && (torch_functions::is_torch(first) || is_one_of(first, kParts))) {
-    lie_as(result, call_of_torch(last, arguments));
+    const FlowValue given_back = call_of_torch(last, arguments);
+    lie_as(result, given_back);
+    result.number = given_back.number;
     return result;
   }
   if (known_.returned && (last == known_.returned->first || known_.returned->first == "forward")) {
@@ -485,15 +526,8 @@ FlowValue FlowReader::call(const FlowValue& callee) {
     given_back.compound = false;
     return given_back;
   }
-  if (const auto module = known_.names.find(name + "()"); module != known_.names.end()) {
-    if (module->second != known_.to && known_.from == "cpu") return result;  // it may be what was forgotten
-    // It stays where it is: what it is given comes there.
-    for (const FlowValue* each : all)
-      if (!each->device.empty() && each->device != module->second)
-        moves.push_back({each->begin, each->end, each->compound, fmt::format("next({}.parameters()).device", name)});
-    result.device = module->second;
-    return result;
-  }
+  if (const auto module = known_.names.find(name + "()"); module != known_.names.end())
+    return call_of_module(callee, module->second, arguments);
   if (last == "abs" || last == "round") {
     if (all.size() == 1) result.device = all[0]->device;
     return result;

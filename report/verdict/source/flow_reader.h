@@ -21,8 +21,9 @@ struct FlowValue {
   std::string reference;            // `x`, `self.weight`, `batch["ids"]`: where it is no more than that
   size_t begin = 0, end = 0;        // in the statement
   bool indexed = false;             // by a tensor
-  bool several = false;             // tensors that lie there, as `x.max(dim=1)` gives
+  bool several = false;             // tensors that lie there, as `x.max(dim=1)` gives, and a module may
   bool compound = false;            // a dot behind it would not be of all of it
+  bool number = false;              // on the CPU and without dimensions: only a module refuses it
 };
 
 // A part of a statement that `.to(device)` is to stand behind.
@@ -40,6 +41,8 @@ struct FlowNames {
   std::map<std::string, std::string, std::less<>> names, devices;  // of tensors, and of modules as `net()`; of devices
   // What a call of that function gives: of "forward" every call whose function is not known.
   std::optional<std::pair<std::string, FlowValue>> returned;
+  std::string current = {};   // the current device, which "cuda" means; empty: not known
+  bool modules_come = false;  // the fix has brought a module from there: others go with it
 };
 
 // Is thrown for what is not followed: a lambda, what a comprehension gives, a text that is no expression.
@@ -91,6 +94,7 @@ class FlowReader {
   Given given();
   FlowValue method(const FlowValue& value, const std::string& word);
   FlowValue call(const FlowValue& callee);
+  FlowValue call_of_module(const FlowValue& callee, const std::string& device, const Given& arguments);
   FlowValue call_of_torch(const std::string& function, const Given& arguments);
 
   const FlowNames& known_;

@@ -123,3 +123,94 @@ def means(kept, counts):
     rows = (kept["rows"] * mask).sum(1, keepdim=True)
     return rows / counts[:, None]
 means({"rows": torch.ones(2, 5, device="cuda:0")}, torch.tensor([4, 3]))
+
+# === a loss, which has no state of its own
+# category: input-not-moved
+# confidence: high
+# repairs: cause
+# fix: letters = begun(letters).to(next(reader.parameters()).device)
+# also: return judge(told.tanh(), meant[:, None].to(told.device))
+def begun(letters):
+    return torch.tensor(letters).float()
+def read(reader, judge, letters, meant):
+    letters = begun(letters)
+    told = reader(letters)
+    return judge(told.tanh(), meant[:, None])
+read(nn.Linear(2, 1).to("cuda:0"), nn.MSELoss(), [[1, 0], [0, 1]], torch.ones(3)[1:])
+
+# === a number that the next line gives to a module
+# category: created-without-device
+# confidence: medium
+# repairs: cause
+# fix: first = self.words(torch.tensor(codes[0], device=next(self.parameters()).device)).unsqueeze(0)
+# also: self.last = self.words(torch.tensor(codes[-1]).to(next(self.words.parameters()).device))
+class Reader(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.head = nn.Embedding(4, 3), nn.Linear(3, 2)
+        self.to("cuda:0")
+    def ends(self, codes):
+        first = self.words(torch.tensor(codes[0])).unsqueeze(0)
+        self.last = self.words(torch.tensor(codes[-1]))
+        return first
+Reader().ends([1, 3, 2])
+
+# === the layer behind one that was brought
+# category: module-split-or-hook-missing
+# confidence: medium
+# repairs: line
+# fix: self.inner.to(x.device)
+# fix: seen = self.inner(x)
+# also: return self.outer.to(seen.device)(seen)
+class Judge(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner, self.outer = nn.Linear(2, 3), nn.Linear(3, 1)
+    def __call__(self, x):
+        seen = self.inner(x)
+        return self.outer(seen)
+class Pair:
+    def __init__(self, device):
+        self.player, self.judge = nn.Linear(2, 2), Judge()
+        self.player.to(device)
+    def run(self, x):
+        return self.judge(self.player(x))
+Pair("cuda:0").run(torch.ones(1, 2, device="cuda:0"))
+
+# === what a module that was brought is given
+# category: module-split-or-hook-missing
+# confidence: medium
+# repairs: cause
+# fix: self.cell.to(x.device)
+# fix: self.kept = self.cell(x, self.kept.to(next(self.cell.parameters()).device))
+class Player:
+    def __init__(self):
+        self.cell, self.kept = nn.GRUCell(2, 3), None
+    def begin(self):
+        self.kept = self.cell.weight_hh.new_zeros(1, 3)
+    def step(self, x):
+        self.kept = self.cell(x, self.kept)
+        return self.kept.sum()
+class Game:
+    def __init__(self, device):
+        self.new, self.old = Player(), Player()
+        self.new.cell.to(device)
+    def run(self, x):
+        self.old.begin()
+        return self.old.step(x)
+Game("cuda:0").run(torch.ones(1, 2, device="cuda:0"))
+
+# === a list that a name was before it was a tensor
+# category: created-without-device
+# confidence: low
+# repairs: cause
+# fix: kinds.append(torch.full((len(rows),), number, device=chosen.device))
+# also: kinds = kinds.to(chosen.device)[chosen]
+def kinds_of(levels, chosen):
+    kinds = []
+    for number, rows in enumerate(levels):
+        kinds.append(torch.full((len(rows),), number))
+    kinds = torch.cat(kinds)
+    kinds = kinds[chosen]
+    return kinds
+kinds_of([torch.ones(2, device="cuda:0"), torch.ones(1, device="cuda:0")], torch.tensor([True, False, True], device="cuda:0"))

@@ -11,8 +11,6 @@
 namespace devtrace::evidence {
 namespace {
 
-constexpr size_t kMostInFrame = 32;
-
 bool names(const std::string& text, const std::string& name) {
   for (size_t at = 0; (at = text.find(name, at)) != text.npos; ++at) {
     const bool begins = at == 0 || (!word_char(text[at - 1]) && text[at - 1] != '.');
@@ -56,6 +54,64 @@ std::set<std::string> named_by_steps(const std::string& text) {
   return found;
 }
 
+bool has_state(const python::Api& api, const Torch& torch, PyObject* module) {
+  bool any = false;
+  for_each_state_tensor(api, torch, module, [&](PyObject*, const std::string&, const char*) {
+    any = true;
+    return false;
+  });
+  return any;
+}
+
+// What a text names, at most 32.
+class Named {
+ public:
+  Named(const python::Api& api, const Torch& torch, const std::string& text, ObjectWalk& walk, Holders& holders)
+      : api_(api), torch_(torch), text_(text), walk_(walk), holders_(holders) {}
+
+  void visit(const ReachedObject& reached) {
+    if (found.size() == kMost || !names(text_, reached.name)) return;
+    if (torch_.is_module(reached.object) && names(text_, reached.name + "(")) {
+      const auto& devices = holders_.devices_of(reached.object);
+      const bool told = devices.size() == 1 || (devices.empty() && !has_state(api_, torch_, reached.object));
+      if (told && hook_of(api_, reached.object).empty()) note(reached.name + "()", devices.empty() ? "" : devices[0]);
+    }
+    if (!torch_.is_tensor(reached.object) || torch_.is_opaque(reached.object)) return;
+    const TensorFacts facts = torch_.facts(reached.object);
+    if (facts.device.empty() || facts.device == "meta" || (facts.device == "cpu" && facts.shape.empty())) return;
+    note(reached.name, facts.device);
+  }
+
+  void visit_variable(PyObject* value, const std::string& variable, bool own) {
+    if (!names(text_, variable)) return;
+    const auto visit_one = [&](const ReachedObject& reached) { visit(reached); };
+    const bool module = torch_.is_module(value);
+    walk_.walk(value, variable, 2, own, visit_one);
+    if (!module) return;
+    for_each_state_tensor(api_, torch_, value, [&](PyObject* tensor, const std::string& name, const char* role) {
+      visit({tensor, variable + "." + name, role});
+      return true;
+    });
+    const python::Ref children = module_table(api_, value, kChildTable);
+    for (python::DictEntries each(api_, children.get()); each.next();)
+      visit({each.value(), variable + "." + python::text(api_, each.key()), kChildTable.role});
+    if (names(text_, variable + ".")) walk_.module_attributes(value, variable, 2, visit_one);
+  }
+
+  finding::List<finding::DeviceExpression> found;
+
+ private:
+  static constexpr size_t kMost = 32;
+
+  void note(std::string expression, std::string device) { found.push_back({std::move(expression), std::move(device)}); }
+
+  const python::Api& api_;
+  const Torch& torch_;
+  const std::string& text_;
+  ObjectWalk& walk_;
+  Holders& holders_;
+};
+
 }  // namespace
 
 finding::List<finding::FrameExpression> tensors_around(const python::Api& api, const Torch& torch,
@@ -65,47 +121,33 @@ finding::List<finding::FrameExpression> tensors_around(const python::Api& api, c
   for (size_t frame = 0; frame < frames.size(); ++frame) {
     if (frames[frame].around.text.empty()) continue;
     const std::string text = with_one_quote(frames[frame].around.text);
-    const size_t before = found.size();
-    const auto note = [&](std::string expression, std::string device) {
-      finding::FrameExpression& told = found.emplace_back();
-      told.frame = frame;
-      told.expression = std::move(expression);
-      told.device = std::move(device);
-    };
-    const auto visit = [&](const ReachedObject& reached) {
-      if (found.size() - before == kMostInFrame || !names(text, reached.name)) return;
-      if (torch.is_module(reached.object) && names(text, reached.name + "(")) {
-        const auto& devices = holders.devices_of(reached.object);
-        if (devices.size() == 1 && hook_of(api, reached.object).empty()) note(reached.name + "()", devices[0]);
-      }
-      if (!torch.is_tensor(reached.object) || torch.is_opaque(reached.object)) return;
-      const TensorFacts facts = torch.facts(reached.object);
-      if (facts.device.empty() || facts.device == "meta" || (facts.device == "cpu" && facts.shape.empty())) return;
-      note(reached.name, facts.device);
-    };
+    Named named(api, torch, text, walk, holders);
     scope.for_each_local(frame, [&](const std::string& variable, PyObject* value) {
-      if (!names(text, variable)) return;
-      const bool module = torch.is_module(value);
-      walk.walk(value, variable, 2, variable == "self", visit);
-      if (!module) return;
-      for_each_state_tensor(api, torch, value, [&](PyObject* tensor, const std::string& name, const char* role) {
-        visit({tensor, variable + "." + name, role});
-        return true;
-      });
-      const python::Ref children = module_table(api, value, kChildTable);
-      for (python::DictEntries each(api, children.get()); each.next();)
-        visit({each.value(), variable + "." + python::text(api, each.key()), kChildTable.role});
-      if (names(text, variable + ".")) walk.module_attributes(value, variable, 2, visit);
+      named.visit_variable(value, variable, variable == "self");
     });
     for (const std::string& expression : named_by_steps(text)) {
       for (const Path& path : read_expression(api, expression, true, "").mentioned) {
         if (to_string(path) != expression) continue;
         if (const Scope::Found reached = scope.follow(path, frame); reached.value)
-          visit({reached.value.get(), expression, reached.role});
+          named.visit({reached.value.get(), expression, reached.role});
       }
+    }
+    for (finding::DeviceExpression& each : named.found) {
+      finding::FrameExpression& told = found.emplace_back();
+      static_cast<finding::DeviceExpression&>(told) = std::move(each);
+      told.frame = frame;
     }
   }
   return found;
+}
+
+finding::List<finding::DeviceExpression> tensors_of(const python::Api& api, const Torch& torch, PyObject* object,
+                                                    const std::string& name, const std::string& text, ObjectWalk& walk,
+                                                    Holders& holders) {
+  const std::string one_quote = with_one_quote(text);
+  Named named(api, torch, one_quote, walk, holders);
+  named.visit_variable(object, name, true);
+  return std::move(named.found);
 }
 
 }  // namespace devtrace::evidence
