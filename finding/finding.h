@@ -287,6 +287,15 @@ struct FrameExpression : DeviceExpression {
   Index frame = kNoIndex;
 };
 
+// A function of the program's own that the lines which a frame is still to run call, or another one of these.
+struct CalledFunction {
+  Index frame = kNoIndex;          // … that calls it
+  Index by = kNoIndex;             // … or the function that does, of their list
+  std::string expression;          // `self.encode`, as it is called
+  Frame code;                      // from its `def` on, in `around`
+  List<DeviceExpression> tensors;  // of its object, as Refusal::tensors
+};
+
 // A gradient that lies elsewhere than what it is for, and the torch.autograd.Function that gave it.
 struct Gradient {
   std::optional<int64_t> index;
@@ -317,7 +326,9 @@ struct Refusal {
   List<RunningModule> modules;          // innermost first
   List<Mention> mentions;
   List<FrameExpression> expressions;
-  List<FrameExpression> tensors;  // of the frames that have `around`: those that its text names
+  List<FrameExpression> tensors;        // of the frames that have `around`: those that its text names
+  List<FrameExpression> named_devices;  // … and what it calls a device
+  List<CalledFunction> called;          // what these frames call next
   Gradient gradient;
   GroupSetup setup;  // of a collective
   std::string incomplete;

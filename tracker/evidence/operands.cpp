@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/format.h"
+#include "tracker/evidence/lineage/called_functions.h"
 #include "tracker/evidence/lineage/holder_kinds.h"
 #include "tracker/evidence/lineage/lineage.h"
 #include "tracker/evidence/lineage/siblings.h"
@@ -81,6 +82,8 @@ class Collector {
     if (direct) {
       note_expressions(names, facts);
       facts.tensors = tensors_around(api_, torch_, frames_, scope_, reach_, holders_);
+      facts.named_devices = devices_around(api_, torch_, frames_, scope_);
+      facts.called = called_functions(api_, torch_, frames_, scope_, reach_, holders_, names, source_);
       for (Operand& operand : operands_) {
         finding::Step left = left_within(torch_, operand, frames_, scope_, reach_, source_);
         if (!left.what.empty()) operand.lineage.push_back(std::move(left));

@@ -41,6 +41,8 @@ std::optional<size_t> running_frame(const Evidence& evidence, const Fix& fix) {
     if (!here.project || here.around.text.empty() || here.file != fix.file || here.line < fix.line) continue;
     const auto inside = statements_below(here, fix.line);
     const auto is_here = [&](const auto& each) { return each.first == here.line; };
+    const bool within = here.function.ends_with("comp>") || here.function.ends_with("<genexpr>");
+    if (within && frame + 1 < evidence.stack.size() && evidence.stack[frame + 1].file == here.file) continue;
     if (here.line == fix.line || std::ranges::any_of(inside, is_here)) return frame;
   }
   return std::nullopt;
@@ -80,8 +82,33 @@ DeviceFlow flow_of(const Evidence& evidence, size_t frame, const Way& way, std::
     if (each.frame == frame) flow.names[each.expression] = each.device;
   for (const finding::FrameExpression& each : evidence.refusal.expressions)
     if (each.frame == frame) flow.devices[each.expression] = each.device;
+  for (const finding::FrameExpression& each : evidence.refusal.named_devices)
+    if (each.frame == frame)
+      flow.devices[each.expression] = each.device == "cuda" ? evidence.current_device : each.device;
   flow.current = evidence.current_device;
   return flow;
+}
+
+// The parameters in the order of a function's `def`; what is given by keyword alone comes behind an empty one.
+std::vector<std::string> parameters_of(std::string_view definition) {
+  const Scan scan(definition);
+  const size_t open = definition.find('('), close = open == definition.npos ? open : closing(scan, definition, open);
+  if (close == definition.npos) return {};
+  std::vector<std::string> found;
+  for (const Span& each : arguments(definition, scan, {open, open, close})) {
+    const std::string_view text = trimmed(definition.substr(each.begin, each.end - each.begin));
+    found.emplace_back(text.starts_with('*') ? "" : text.substr(0, text.find_first_of(":= ")));
+  }
+  return found;
+}
+
+// What one of two returns gives.
+FlowValue either_of(FlowValue one, const FlowValue& other) {
+  if (one.device != other.device) one.device.clear();
+  if (one.elements.size() != other.elements.size()) one.elements.clear();
+  for (size_t i = 0; i < one.elements.size(); ++i)
+    one.elements[i] = either_of(std::move(one.elements[i]), other.elements[i]);
+  return one;
 }
 
 class RefusedNext {
@@ -93,7 +120,8 @@ class RefusedNext {
   // The fix with what comes next; nothing where that cannot be followed.
   std::optional<Fix> follow() {
     DeviceFlow flow = flow_of(evidence_, start_, way_, way_.words);
-    flow.modules_come = brings_module(flow);
+    flow.modules_come = bring_module(flow);
+    follow_calls(flow, start_, finding::kNoIndex);
     const Frame& here = evidence_.stack[start_];
     const int64_t first = first_line(here);
     forget_made_since(flow, here, first);
@@ -105,6 +133,7 @@ class RefusedNext {
       const Frame& outside = evidence_.stack[*caller];
       DeviceFlow outer = flow_of(evidence_, *caller, way_, {});
       outer.returned = {function_name(evidence_.stack[frame]), without_names(*returned_)};
+      follow_calls(outer, *caller, finding::kNoIndex);
       returned_.reset();
       if (const auto edit = outer.run(outside.source)) add(outside, outside.line, *edit);
       returned_ = outer.result();
@@ -126,19 +155,24 @@ class RefusedNext {
     return first;
   }
 
-  // Is it a module that the fix brings: `self.head.to(x.device)`?
-  bool brings_module(const DeviceFlow& flow) const {
-    return std::ranges::any_of(flow.names, [&](const auto& each) {
-      const std::string_view module = std::string_view(each.first).substr(0, each.first.find("()"));
-      return module.size() < each.first.size() && each.second == way_.from &&
-             fix_.code.find(fmt::format("{}.to(", module)) != std::string::npos;
-    });
+  // Is it a module that the fix brings, `self.head.to(x.device)`, and not one of several GPUs' parts?
+  bool bring_module(DeviceFlow& flow) const {
+    bool brings = false;
+    for (auto& [name, device] : flow.names) {
+      const std::string_view module = std::string_view(name).substr(0, name.find("()"));
+      const bool moves = fix_.code.find(fmt::format("{}.to(", module)) != std::string::npos;
+      if (module.size() == name.size() || device != "cpu" || device != way_.from || !moves) continue;
+      device = way_.to;
+      brings = true;
+    }
+    return brings;
   }
 
   // `counts = counts - 2`: what it gives lies where the name's value lay.
   bool lies_where_it_lay(const DeviceFlow& flow, const std::string& name, std::string_view text) const {
     return std::ranges::all_of(std::array{way_.from, way_.to}, [&](const std::string& device) {
       DeviceFlow trial = flow;
+      trial.follow = {};
       trial.names[name] = device;
       const bool edits = trial.run(text).has_value();
       const auto after = trial.names.find(name);
@@ -161,6 +195,78 @@ class RefusedNext {
       flow.names.insert(std::move(found->second));
       made_since_.erase(found);
     }
+  }
+
+  void follow_calls(DeviceFlow& flow, size_t frame, finding::Index by) {
+    flow.follow = [this, frame, by](const FlowNames& outside, const std::string& expression, const auto& given) {
+      const auto& all = evidence_.refusal.called;
+      const auto called = std::ranges::find_if(all, [&](const finding::CalledFunction& each) {
+        return each.expression == expression && (by == finding::kNoIndex ? each.frame == frame : each.by == by);
+      });
+      return called == all.end() ? std::nullopt : call(*called, outside, given);
+    };
+  }
+
+  // Follows the lines of a function that is called. What they give, as far as that is known.
+  std::optional<FlowValue> call(const finding::CalledFunction& called, const FlowNames& outside,
+                                const std::vector<FlowGiven>& given) {
+    const Frame& code = called.code;
+    const auto lines = statements_around(code);
+    const bool generator = find_variable(code.around.text, "yield") != std::string::npos;
+    if (lines.empty() || generator) return std::nullopt;
+    DeviceFlow flow({way_.from, way_.to, {}, {}, {}, {}});
+    flow.current = evidence_.current_device;
+    follow_calls(flow, 0, static_cast<finding::Index>(&called - evidence_.refusal.called.data()));
+    std::vector<std::string> parameters = parameters_of(lines[0].second);
+    const bool method = !parameters.empty() && (parameters[0] == "self" || parameters[0] == "cls");
+    if (method) {
+      for (const finding::DeviceExpression& each : called.tensors) flow.names[each.expression] = each.device;
+      know_as(flow, outside, called.expression.substr(0, called.expression.rfind('.')), parameters[0]);
+      parameters.erase(parameters.begin());
+    }
+    for (size_t i = 0; i < given.size(); ++i) {
+      const auto& [keyword, value] = given[i];
+      const std::string& name = keyword.empty() && i < parameters.size() ? parameters[i] : keyword;
+      if (name.empty()) break;
+      if (!value.device.empty()) flow.names[name] = value.device;
+      if (!value.said.empty()) flow.devices[name] = value.said;
+      if (!value.reference.empty()) know_as(flow, outside, value.reference, name);
+    }
+    const auto before = std::exchange(returned_, std::nullopt);
+    std::optional<FlowValue> result;
+    for (const auto& [number, text] : statements_below(code, code.line)) {
+      if (const auto again = as_the_fix(text)) add(code, number, *again);
+      run_statement(flow, code, number, text);
+      if (const auto one = std::exchange(returned_, std::nullopt)) result = result ? either_of(*result, *one) : *one;
+    }
+    returned_ = before;
+    const bool known = result && (!result->device.empty() || !result->elements.empty());
+    return known ? std::optional(without_names(*result)) : std::nullopt;
+  }
+
+  // The statement with what the fix puts in the place of an expression that it has, too: what trains a model and what
+  // evaluates it compute the loss alike.
+  std::optional<std::string> as_the_fix(std::string_view text) const {
+    const auto lines = statements_around(evidence_.stack[start_]);
+    const auto fixed = std::ranges::find_if(lines, [&](const auto& each) { return each.first == fix_.line; });
+    if (fixed == lines.end() || fix_.code.find('\n') != std::string::npos) return std::nullopt;
+    const std::string_view before = trimmed(value_in(fixed->second)), after = trimmed(value_in(fix_.code));
+    const bool calls = before.ends_with(')') && is_call(before);
+    const std::string_view words = way_.words;
+    const std::string_view device = words.starts_with("next(") ? words.substr(words.find('(') + 1) : words;
+    if (!calls || after.empty() || find_variable(before, variable_of(device)) == before.npos) return std::nullopt;
+    if (is_reference(after.substr(0, after.find(".to(")))) return std::nullopt;  // a module, which stays there
+    auto edit = replace_expression(text, before, after);
+    return edit && Scan(*edit).balanced ? edit : std::nullopt;
+  }
+
+  // What has the name `self.net.x` outside has `self.x` within.
+  static void know_as(DeviceFlow& flow, const FlowNames& outside, const std::string& name, const std::string& within) {
+    for (auto [from, to] : {std::pair(&outside.names, &flow.names), std::pair(&outside.devices, &flow.devices)})
+      for (const auto& [own, device] : *from)
+        if (own.starts_with(name) && own.size() > name.size() &&
+            std::string_view(".[(").find(own[name.size()]) != std::string_view::npos)
+          (*to)[within + own.substr(name.size())] = device;
   }
 
   // In the function that is returned to they mean something else.
@@ -214,23 +320,26 @@ class RefusedNext {
     return is_here(fix_) || other != fix_.also.end();
   }
 
+  void run_statement(DeviceFlow& flow, const Frame& here, int64_t number, std::string_view text) {
+    if (!run_edit(flow, here, number)) {
+      const std::string filled = filled_from_itself(flow, text);
+      const auto before = filled.empty() ? std::nullopt : std::optional(flow);
+      auto edit = flow.run(text);
+      if (auto there = edit && before ? fill_on_its_device(*before, here, number, filled) : std::nullopt) {
+        flow = std::move(*there);
+        edit = flow.run(text);
+      }
+      if (edit) add(here, number, *edit);
+    }
+    if (flow.result()) returned_ = flow.result();
+  }
+
   void below(DeviceFlow& flow, const Frame& here, int64_t line) {
     if (returned_) return;
     for (const auto& [number, text] : statements_below(here, line)) {
       if (&here == &evidence_.stack[start_]) remember_made(flow, number);
-      if (!run_edit(flow, here, number)) {
-        const std::string filled = filled_from_itself(flow, text);
-        const auto before = filled.empty() ? std::nullopt : std::optional(flow);
-        auto edit = flow.run(text);
-        if (auto there = edit && before ? fill_on_its_device(*before, here, number, filled) : std::nullopt) {
-          flow = std::move(*there);
-          edit = flow.run(text);
-        }
-        if (edit) add(here, number, *edit);
-      }
-      if (flow.result()) returned_ = flow.result();
-      if (!returned_) continue;
-      return;
+      run_statement(flow, here, number, text);
+      if (returned_) return;
     }
   }
 
@@ -277,6 +386,7 @@ void add_refused_next(const Evidence& evidence, Fix& fix) {
   const auto frame = running_frame(evidence, fix);
   auto way = frame ? way_of(evidence, fix, *frame) : std::nullopt;
   if (!way) return;
+  if (binds(fix.code, variable_of(way->words))) way->words.clear();  // of a comprehension
   if (auto more = RefusedNext(evidence, fix, *frame, std::move(*way)).follow()) fix = std::move(*more);
 }
 

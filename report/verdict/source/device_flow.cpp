@@ -177,7 +177,8 @@ std::optional<std::string> DeviceFlow::run(std::string_view statement) {
   std::string out(text);
   std::vector<std::pair<size_t, std::string>> insertions;
   for (const auto& move : reader.moves) {
-    insertions.emplace_back(move.end, fmt::format("{}.to({})", move.compound ? ")" : "", move.device));
+    const std::string to_there = move.device == "cpu" ? ".cpu()" : fmt::format(".to({})", move.device);
+    insertions.emplace_back(move.end, (move.compound ? ")" : "") + to_there);
     if (move.compound) insertions.emplace_back(move.begin, "(");
   }
   std::stable_sort(insertions.begin(), insertions.end(),

@@ -368,7 +368,7 @@ FlowReader::Given FlowReader::given() {
   take("(");
   while (!next_is(")")) {
     if (at_end()) throw NotFollowed();
-    if (!take("**")) take("*");
+    if (take("**") || take("*")) out.unpacked = true;
     const size_t before = at_;
     skip();
     size_t end = at_;
@@ -383,8 +383,10 @@ FlowReader::Given FlowReader::given() {
     FlowValue value = ternary();
     if (next_is_word("for") || next_is_word("async")) {
       leave_brackets();
+      out.unpacked = true;
       return out;
     }
+    out.each.push_back({named ? std::string(keyword) : std::string(), value});
     if (named && keyword == "device") {
       if (value.said.empty()) out.unknown_device = true;
       out.said = value.said;
@@ -407,6 +409,9 @@ FlowValue FlowReader::method(const FlowValue& value, const std::string& word) {
     result.device = "cpu";
   } else if (word == "cuda") {
     if (arguments.all.empty()) result.device = known_.current;
+  } else if (word == "numpy") {
+    if (value.device != "cpu") moves.push_back({value.begin, value.end, value.compound, "cpu"});
+    return result;
   } else if (is_one_of(word, kOfLists)) {
     return result;  // the name is another thing's by now
   } else if (word == "to") {
@@ -518,14 +523,17 @@ FlowValue FlowReader::call(const FlowValue& callee) {
     result.number = given_back.number;
     return result;
   }
-  if (known_.returned && (last == known_.returned->first || known_.returned->first == "forward")) {
-    FlowValue given_back = known_.returned->second;
-    given_back.begin = result.begin;
-    given_back.end = result.end;
-    given_back.reference.clear();
-    given_back.compound = false;
-    return given_back;
-  }
+  const auto given_back = [&](FlowValue value) {
+    value.begin = result.begin;
+    value.end = result.end;
+    value.reference.clear();
+    value.compound = false;
+    return value;
+  };
+  if (known_.returned && last == known_.returned->first) return given_back(known_.returned->second);
+  if (known_.follow && !arguments.unpacked)
+    if (auto followed = known_.follow(known_, name, arguments.each)) return given_back(std::move(*followed));
+  if (known_.returned && known_.returned->first == "forward") return given_back(known_.returned->second);
   if (const auto module = known_.names.find(name + "()"); module != known_.names.end())
     return call_of_module(callee, module->second, arguments);
   if (last == "abs" || last == "round") {

@@ -1,6 +1,7 @@
 // Where the value of one Python expression lies, as its text says it.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -26,11 +27,17 @@ struct FlowValue {
   bool number = false;              // on the CPU and without dimensions: only a module refuses it
 };
 
-// A part of a statement that `.to(device)` is to stand behind.
+// A part of a statement that `.to(device)` is to stand behind, or `.cpu()`.
 struct FlowMove {
   size_t begin = 0, end = 0;
   bool compound = false;
   std::string device;
+};
+
+// What a call is given, with the keyword by which it is.
+struct FlowGiven {
+  std::string keyword;
+  FlowValue value;
 };
 
 // What is known where an expression stands.
@@ -41,6 +48,9 @@ struct FlowNames {
   std::map<std::string, std::string, std::less<>> names, devices;  // of tensors, and of modules as `net()`; of devices
   // What a call of that function gives: of "forward" every call whose function is not known.
   std::optional<std::pair<std::string, FlowValue>> returned;
+  // … and of another one, which is followed: nothing where it is not known what that does.
+  std::function<std::optional<FlowValue>(const FlowNames&, const std::string& function, const std::vector<FlowGiven>&)>
+      follow = {};
   std::string current = {};   // the current device, which "cuda" means; empty: not known
   bool modules_come = false;  // the fix has brought a module from there: others go with it
 };
@@ -71,6 +81,8 @@ class FlowReader {
     std::vector<FlowValue> all;
     std::optional<std::string> said;  // device=, or what names a device: known or not
     bool unknown_device = false;
+    std::vector<FlowGiven> each;  // those, and the device, as they are given
+    bool unpacked = false;        // some of them by `*` or `**`
   };
 
   void skip();

@@ -97,6 +97,8 @@ bool is_result_in_place(std::string_view source, std::string_view name) {
 
 // Does a method that writes in place, or an assignment to elements, hang on the expression that ends here?
 bool written_through(std::string_view source, size_t end) {
+  constexpr std::string_view kItself = ".data.";
+  if (source.substr(end).starts_with(kItself)) end += kItself.size() - 1;
   const size_t dot = skip_blanks(source, end);
   if (dot >= source.size() || source[dot] != '.') return false;
   size_t stop = dot + 1;

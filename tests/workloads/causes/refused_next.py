@@ -214,3 +214,137 @@ def kinds_of(levels, chosen):
     kinds = kinds[chosen]
     return kinds
 kinds_of([torch.ones(2, device="cuda:0"), torch.ones(1, device="cuda:0")], torch.tensor([True, False, True], device="cuda:0"))
+
+# === what a function that is called below gives
+# category: created-without-device
+# confidence: low
+# repairs: line
+# fix: soft = tones * slope(tones.shape[0]).to(tones.device)
+# also: return soft @ bands(tones.shape[0]).to(soft.device)
+def slope(count):
+    return torch.linspace(0, 1, count).square()
+def bands(count):
+    rows = torch.arange(count)
+    return (rows[:, None] - rows).abs().float()
+def heard(tones):
+    soft = tones * slope(tones.shape[0])
+    return soft @ bands(tones.shape[0])
+heard(torch.ones(4, device="cuda:0"))
+
+# === what a method that is called below computes
+# category: input-not-moved
+# confidence: high
+# repairs: cause
+# fix: pages = self.pages(scans.to(next(self.pages.parameters()).device))
+# also: lines = self.words(marks.to(next(self.words.parameters()).device))
+# also: return self.judge(pages, marks[:, None].expand_as(pages).to(pages.device)) + lines.sum()
+class Library(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.pages, self.words, self.judge = nn.Linear(3, 2), nn.Embedding(4, 2), nn.MSELoss()
+    def cost(self, pages, marks):
+        lines = self.words(marks)
+        return self.judge(pages, marks[:, None].expand_as(pages)) + lines.sum()
+    def read(self, scans, marks):
+        pages = self.pages(scans)
+        return self.cost(pages, marks=marks)
+class Shelf:
+    def __init__(self):
+        self.marks = torch.tensor([2, 3])
+    def taken(self):
+        return torch.ones(2, 3)
+def run(library, shelf):
+    return library.read(shelf.taken(), shelf.marks)
+run(Library().to("cuda:0"), Shelf())
+
+# === what a called function calls, and what another object's method has
+# category: created-without-device
+# confidence: medium
+# repairs: cause
+# fix: steps = torch.arange(3, device=ways.device)
+# also: return steps * torch.ones(3).to(steps.device)
+# also: return (worth - self.costs.to(worth.device)).sum()
+def weighed(steps):
+    return steps * torch.ones(3)
+class Map:
+    def __init__(self):
+        self.costs = torch.tensor([1.0, 0.5, 2.0])
+    def total(self, steps):
+        worth = weighed(steps)
+        return (worth - self.costs).sum()
+def planned(ways, chart):
+    steps = torch.arange(3)
+    steps = ways * steps
+    return chart.total(steps)
+planned(torch.ones(3, device="cuda:0"), Map())
+
+# === what evaluates a model as it is trained
+# category: input-not-moved
+# confidence: medium
+# repairs: cause
+# fix: loss = nn.functional.cross_entropy(told, kinds.to(told.device))
+# also: total = total + nn.functional.cross_entropy(told, kinds.to(told.device)).item()
+def evaluated(model, batches, device):
+    total = 0.0
+    for rows, kinds in batches:
+        told = model(rows.to(device))
+        total = total + nn.functional.cross_entropy(told, kinds).item()
+    return total
+def trained(model, batches, device):
+    for rows, kinds in batches:
+        told = model(rows.to(device))
+        loss = nn.functional.cross_entropy(told, kinds)
+        loss.backward()
+    return evaluated(model, batches, device)
+trained(nn.Linear(3, 2).to("cuda:0"), [(torch.ones(2, 3), torch.tensor([1, 0]))], "cuda:0")
+
+# === where the line below a comprehension has words for a device
+# category: created-without-device
+# confidence: low
+# repairs: line
+# fix: left = [place.item() for place in left if place not in taken.to(place.device)]
+# also: taken = torch.cat([taken.to(more.device), more])
+def taken_by(count):
+    return torch.arange(count) * 2, count
+def places(pairs, scores, device):
+    for pair in pairs:
+        taken, count = pair
+        left = torch.arange(len(scores), device=device)
+        left = [place.item() for place in left if place not in taken]
+        more = torch.tensor(left[:1], device=device)
+        taken = torch.cat([taken, more])
+    return taken
+places([taken_by(2)], torch.ones(4, device="cuda:0"), torch.device("cuda:0"))
+
+# === what NumPy is given below
+# category: created-without-device
+# confidence: medium
+# repairs: cause
+# fix: shown = (scores > 0.5) * torch.tensor(picture, device=scores.device)
+# also: return kept, shown.cpu().numpy()
+def masked(scores, picture):
+    kept = (scores > 0.5).sum().item()
+    shown = (scores > 0.5) * torch.tensor(picture)
+    return kept, shown.numpy()
+masked(torch.ones(2, device="cuda:0"), [3.0, 4.0])
+
+# === what is written to through its data stays where it is
+# category: optimizer-state
+# confidence: medium
+# repairs: line
+# fix: slow.data.add_(fast.data.to(slow.data.device) - slow.data, alpha=0.5)
+class Slow(torch.optim.SGD):
+    def __init__(self, parameters):
+        super().__init__(list(parameters), lr=0.1)
+        self.slow = [each.detach().clone() for each in self.param_groups[0]["params"]]
+    def step(self):
+        super().step()
+        for slow, fast in zip(self.slow, self.param_groups[0]["params"]):
+            slow.data.add_(fast.data - slow.data, alpha=0.5)
+            fast.data.copy_(slow.data)
+def trained(model, device):
+    optimizer = Slow(model.parameters())
+    model.to(device)
+    model(torch.ones(1, 2, device=device)).sum().backward()
+    optimizer.step()
+trained(nn.Linear(2, 1), "cuda:0")

@@ -1,10 +1,12 @@
 #include "tracker/evidence/lineage/tensors_around.h"
 
+#include <algorithm>
 #include <cctype>
 #include <set>
 
 #include "common/name_steps.h"
 #include "common/python_scan.h"
+#include "tracker/evidence/named_devices.h"
 #include "tracker/evidence/objects/accelerate_hooks.h"
 #include "tracker/python/gil/dict_entries.h"
 
@@ -50,6 +52,21 @@ std::set<std::string> named_by_steps(const std::string& text) {
       }
       if (elements || !own) found.insert(text.substr(begin, end - begin));
     }
+  }
+  return found;
+}
+
+// `self.device` and `DEVICE`, each once: names that say what they are.
+std::set<std::string> named_as_devices(std::string_view text) {
+  std::set<std::string> found;
+  for (size_t begin = 0, end = 0; begin < text.size(); begin = end + 1) {
+    end = begin;
+    while (end < text.size() && (word_char(text[end]) || text[end] == '.')) ++end;
+    const std::string name(text.substr(begin, end - begin));
+    std::string last = name.substr(name.rfind('.') + 1);
+    std::ranges::transform(last, last.begin(), [](unsigned char c) { return std::tolower(c); });
+    const bool called = end < text.size() && text[end] == '(';
+    if (begins_name(name, 0) && !called && last.find("device") != last.npos) found.insert(name);
   }
   return found;
 }
@@ -137,6 +154,31 @@ finding::List<finding::FrameExpression> tensors_around(const python::Api& api, c
       static_cast<finding::DeviceExpression&>(told) = std::move(each);
       told.frame = frame;
     }
+  }
+  return found;
+}
+
+finding::List<finding::FrameExpression> devices_around(const python::Api& api, const Torch& torch,
+                                                       const std::vector<Frame>& frames, const Scope& scope) {
+  finding::List<finding::FrameExpression> found;
+  for (size_t frame = 0; frame < frames.size(); ++frame) {
+    const auto note = [&](const std::string& name, PyObject* value) {
+      if (python::shape_of(api, value) != python::Shape::other &&
+          python::shape_of(api, value) != python::Shape::unicode)
+        return;
+      for_each_named_device(api, torch, value, [&](const std::string& device) {
+        finding::FrameExpression& told = found.emplace_back();
+        told.frame = frame;
+        told.expression = name;
+        told.device = device;
+      });
+    };
+    if (frames[frame].around.text.empty()) continue;
+    for (const std::string& name : named_as_devices(frames[frame].around.text))
+      for (const Path& path : read_expression(api, name, true, "").mentioned)
+        if (const Scope::Found reached = to_string(path) == name ? scope.follow(path, frame) : Scope::Found();
+            reached.value)
+          note(name, reached.value.get());
   }
   return found;
 }

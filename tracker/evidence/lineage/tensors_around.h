@@ -14,6 +14,9 @@ namespace devtrace::evidence {
 finding::List<finding::FrameExpression> tensors_around(const python::Api& api, const Torch& torch,
                                                        const std::vector<Frame>& frames, const Scope& scope,
                                                        ObjectWalk& walk, Holders& holders);
+// … and what these lines call a device, `self.device`.
+finding::List<finding::FrameExpression> devices_around(const python::Api& api, const Torch& torch,
+                                                       const std::vector<Frame>& frames, const Scope& scope);
 
 // The same of one object, by the name that a text has for it.
 finding::List<finding::DeviceExpression> tensors_of(const python::Api& api, const Torch& torch, PyObject* object,
