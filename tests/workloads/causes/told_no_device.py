@@ -129,3 +129,31 @@ def best_of(rows):
         return judge(row).item()
     return max(rows, key=score)
 best_of([(0.5, 1.0), (2.0, -1.0)])
+
+# === a function that was told the card, and makes one of its tensors without it
+# category: created-without-device
+# confidence: medium
+# repairs: cause
+# fix: floor = torch.Tensor([levels[0]]).to(heights.device)
+def drops(levels, device):
+    heights = torch.Tensor(levels).to(device)
+    steps = heights[1:] - heights[:-1]
+    floor = torch.Tensor([levels[0]])
+    return torch.dot(floor, steps[:1])
+def walked(scale, levels):
+    return scale(drops(levels, device="cuda:0").reshape(1, 1))
+walked(nn.Linear(1, 1).to("cuda:0"), [0.5, 2.0, 1.0])
+
+# === … told it by a variable, beside a tensor that lies there
+# category: created-without-device
+# confidence: medium
+# repairs: cause
+# fix: first = torch.Tensor([ages[0]]).to(grown.device)
+def growth(ages, device):
+    grown = torch.Tensor(ages).to(device) * 2
+    first = torch.Tensor([ages[0]])
+    return torch.dot(first, grown[:1])
+def told(scale, ages):
+    card = torch.device("cuda:0")
+    return scale * growth(ages, device=card)
+told(torch.ones(1, device="cuda:0"), [0.5, 2.0, 1.0])

@@ -117,11 +117,24 @@ bool says_instead(std::string_view constructor, std::string_view device) {
   return false;
 }
 
+// `cpu` of `"cpu"` and of `torch.device("cpu")`; empty for another text.
+std::string_view named_by(std::string_view text) {
+  constexpr std::string_view kDevice = "torch.device(";
+  if (text.starts_with(kDevice) && text.ends_with(')'))
+    text = text.substr(kDevice.size(), text.size() - kDevice.size() - 1);
+  if (text.size() < 2 || text.find_first_of("\"'") != 0 || text.find(text[0], 1) != text.size() - 1) return {};
+  return text.substr(1, text.size() - 2);
+}
+
+// Is it called so, `cuda:1`, or as any GPU is, `cuda`?
+bool is_called(std::string_view device, std::string_view name) {
+  return device.starts_with(name) && (device.size() == name.size() || device[name.size()] == ':');
+}
+
 // Is that the text of a device, `"cpu"`, or of any GPU, `"cuda"`, which it then is?
 bool means(std::string_view text, std::string_view device) {
-  if (text.size() < 2 || text.find_first_of("\"'") != 0) return false;
-  const std::string_view name = text.substr(1, text.size() - 2);
-  return device.starts_with(name) && (device.size() == name.size() || device[name.size()] == ':');
+  const std::string_view name = named_by(text);
+  return !name.empty() && is_called(device, name);
 }
 
 // Does the method's line say the device that the constructor has kept of that parameter, or a variable that has it?
@@ -201,6 +214,16 @@ std::optional<DeviceArgument> device_argument(const python::Api& api, const std:
     parameter = *by.name;
   }
   return std::nullopt;
+}
+
+bool says_another(const DeviceArgument& said, const std::vector<PythonFrame>& made, uint64_t time,
+                  std::string_view device, const KnownNames& names) {
+  std::string name(named_by(said.value));
+  if (name.empty() && !said.left_out) name = names.device_meant(made, said.frame, time, said.value);
+  // `auto` is whatever the function makes of it.
+  constexpr std::string_view kKinds[] = {"cpu", "cuda", "meta"};
+  const bool known = std::ranges::any_of(kKinds, [&](std::string_view kind) { return is_called(name, kind); });
+  return known && !is_called(device, name);
 }
 
 }  // namespace devtrace::evidence

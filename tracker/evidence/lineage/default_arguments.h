@@ -24,6 +24,11 @@ struct DeviceArgument {
 std::optional<DeviceArgument> device_argument(const python::Api& api, const std::vector<stacks::PythonFrame>& made,
                                               size_t frame, const KnownNames& names, const SourceText& source);
 
+// Does that call of the stack say another device than this one? Then it has not decided about what lies here: the
+// function has made that without it. Under the GIL.
+bool says_another(const DeviceArgument& said, const std::vector<stacks::PythonFrame>& made, uint64_t time,
+                  std::string_view device, const KnownNames& names);
+
 // The program's only line that constructs an object of the class whose method that is. Its call leaves out the device
 // that the object keeps, `Simulator(steps)`, for which the constructor has that one instead. Nothing for a module,
 // which is moved. Under the GIL; one parse of a line.

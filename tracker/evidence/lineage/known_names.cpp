@@ -319,8 +319,8 @@ void KnownNames::erase_later(std::vector<Candidate>& candidates, uint64_t time) 
   std::erase_if(candidates, [&](const Candidate& each) { return each.tensor && since(torch_, each.tensor) > time; });
 }
 
-finding::List<finding::DeviceExpression> KnownNames::devices_at(const std::vector<stacks::PythonFrame>& made,
-                                                                size_t frame, uint64_t time) const {
+std::vector<KnownNames::Candidate> KnownNames::candidates_at(const std::vector<stacks::PythonFrame>& made, size_t frame,
+                                                             uint64_t time) const {
   std::optional<LiveLine> line = live_line(made, frames_);
   if (!line) return {};
   size_t at = made.size() - (frames_.size() - line->frame);
@@ -365,7 +365,19 @@ finding::List<finding::DeviceExpression> KnownNames::devices_at(const std::vecto
   }
   for (const Known& known : names) add_candidates(known, candidates);
   erase_later(candidates, time);
-  return best_of(std::move(candidates));
+  return candidates;
+}
+
+finding::List<finding::DeviceExpression> KnownNames::devices_at(const std::vector<stacks::PythonFrame>& made,
+                                                                size_t frame, uint64_t time) const {
+  return best_of(candidates_at(made, frame, time));
+}
+
+std::string KnownNames::device_meant(const std::vector<stacks::PythonFrame>& made, size_t frame, uint64_t time,
+                                     std::string_view expression) const {
+  for (const Candidate& each : candidates_at(made, frame, time))
+    if (each.expression == expression) return each.unnumbered ? "cuda" : each.device;
+  return {};
 }
 
 finding::List<finding::DeviceExpression> KnownNames::devices_of_object(

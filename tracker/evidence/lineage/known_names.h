@@ -26,6 +26,9 @@ class KnownNames {
   // that time already (memory::provenance::Origin::time).
   finding::List<finding::DeviceExpression> devices_at(const std::vector<stacks::PythonFrame>& made, size_t frame,
                                                       uint64_t time) const;
+  // … and the device that this expression means there, `cuda` for the current one. Empty: that is not known.
+  std::string device_meant(const std::vector<stacks::PythonFrame>& made, size_t frame, uint64_t time,
+                           std::string_view expression) const;
   // … in a line of a method that has returned, by what its object has written down above: the only one of that class
   // that a running function has. `made`: the stack in which that line may stand.
   finding::List<finding::DeviceExpression> devices_of_object(const stacks::PythonFrame& code,
@@ -88,6 +91,7 @@ class KnownNames {
     bool unnumbered = false;
   };
 
+  std::vector<Candidate> candidates_at(const std::vector<stacks::PythonFrame>& made, size_t frame, uint64_t time) const;
   std::vector<Known> of_live(const FunctionText& function, const LiveLine& line) const;
   std::vector<Known> through_call(const std::vector<Known>& outside, std::optional<size_t> live,
                                   const stacks::PythonFrame& caller, const stacks::PythonFrame& called,

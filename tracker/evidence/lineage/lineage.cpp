@@ -224,7 +224,9 @@ finding::List<finding::Step> lineage(const python::Api& api, const Operand& oper
   };
   const auto said_by_argument = [&](const Stack& stack, size_t frame, uint64_t time) {
     const auto said = device_argument(api, stack, frame, names, source);
-    if (!said || !is_project_file(stack[said->frame].file, source.standard_library)) return false;
+    if (!said || !is_project_file(stack[said->frame].file, source.standard_library) ||
+        says_another(*said, stack, time, operand.device, names))
+      return false;
     finding::Step& out =
         step(said->left_out ? "defaulted" : "given", stack[said->frame], names.devices_at(stack, said->frame, time));
     out.call = said->call;
