@@ -891,3 +891,25 @@ def tagged(tagger, sentences):
         yield tagger(kinds, places).argmax(dim=1).tolist()
 
 list(tagged(Tagger().to("cuda:0"), [[(3, 0), (1, 1)], [(4, 0)]]))
+
+# === a dropped move, of what a call is given a view of
+# category: input-not-moved
+# confidence: high
+# repairs: cause
+# says: drops what it makes
+# fix: boards = boards.to(device)
+# also: values = values.to(device)
+class Judge(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.look, self.weigh = nn.Linear(3, 3), nn.Linear(3, 1)
+    def forward(self, squares, worth):
+        return self.weigh(self.look(squares) * worth)
+def judged(judge, games, device):
+    found = []
+    for boards, values in games:
+        boards.to(device)
+        values.to(device)
+        found.append(judge(boards.transpose(0, 1), values[:2]))
+    return found
+judged(Judge().to("cuda:0"), [(torch.ones(3, 2), torch.ones(4, 3))], torch.device("cuda:0"))

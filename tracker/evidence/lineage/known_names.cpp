@@ -444,6 +444,23 @@ std::optional<int> KnownNames::line_that_binds(size_t frame, const std::string& 
   return stored.size() == 1 && stored[0] < now ? std::optional(stored[0]) : std::nullopt;
 }
 
+std::vector<finding::Name> KnownNames::variables_of(uintptr_t storage, const std::vector<finding::Name>& names) const {
+  std::vector<finding::Name> found;
+  for (size_t frame = 0; storage != 0 && frame < frames_.size(); ++frame) {
+    const auto is_named = [&](const finding::Name& each) { return each.frame == frame; };
+    if (!frames_[frame].project || std::ranges::any_of(names, is_named)) continue;
+    scope_.for_each_local(frame, [&](const std::string& variable, PyObject* value) {
+      if (!torch_.is_tensor(value) || torch_.is_opaque(value) || torch_.facts(value).storage != storage) return;
+      const Expression line = read_expression(api_, frames_[frame].source, false, "");
+      const auto is_read = [&](const Path& path) {
+        return path.variable == variable && (path.steps.empty() || !asks_only(path.steps.back()));
+      };
+      if (std::ranges::any_of(line.used, is_read)) found.push_back({frame, variable});
+    });
+  }
+  return found;
+}
+
 std::optional<stacks::PythonFrame> KnownNames::only_line(const IsMeant& meant) const {
   std::set<std::string> files;
   for (const Frame& each : frames_)

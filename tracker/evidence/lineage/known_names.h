@@ -62,6 +62,9 @@ class KnownNames {
   std::optional<stacks::PythonFrame> only_line_with(std::string_view text) const;
   // … that calls a class of that name, and the function that it is in.
   std::optional<stacks::PythonFrame> only_construction_of(const std::string& type) const;
+  // Variables that lie in that memory and are read by the line that their frame is in, of the frames that have none of
+  // these names: `x` of `f(x.t())`.
+  std::vector<finding::Name> variables_of(uintptr_t storage, const std::vector<finding::Name>& names) const;
   // The function of that name that has the line; null where its text is not to be had.
   const FunctionText* function_of(const std::string& file, const std::string& name, int line) const;
   // Does a method of the same object, which the function calls below that line, compute with the attribute `self.x`?

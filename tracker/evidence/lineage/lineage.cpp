@@ -102,7 +102,10 @@ struct DiscardedMove {
 // A line that means to move the tensor and does not: of a function that runs and has it, or of one that made it.
 std::optional<DiscardedMove> discarded_move(const Operand& operand, const KnownNames& names, const Stack& made,
                                             const std::vector<Frame>& frames, const SourceText& source) {
-  for (const finding::Name& name : operand.names) {
+  std::vector<finding::Name> known(operand.names.begin(), operand.names.end());
+  if (!operand.has_role_of_state())
+    for (finding::Name& name : names.variables_of(operand.storage, known)) known.push_back(std::move(name));
+  for (const finding::Name& name : known) {
     const Frame& frame = frames[name.frame];
     const FunctionText* function = names.function_of(frame.file, frame.function, frame.region.line);
     if (!frame.project || !function) continue;
