@@ -91,12 +91,17 @@ struct Maker {
     const size_t at = find_variable(text, called);
     return at != text.npos && text.substr(at + called.size()).starts_with('(');
   }
+  // Where the statement reads the name outside of that call.
   std::optional<std::string> beside(std::string_view text, std::string_view name) const {
-    return called.empty() ? give_device_beside(text, name, device) : move_result(text, called, device);
+    if (called.empty()) return give_device_beside(text, name, device);
+    const auto call = only_call_in(text, Scan(text), called);
+    const bool outside = call && reads(spliced(text, {call->name, call->close + 1}, "None"), name) > 0;
+    return outside ? move_result(text, called, device) : std::nullopt;
   }
   std::optional<std::string> alone(std::string_view text) const {
     if (called.empty()) return give_device_to_all(text, device);
-    return called_in_value(text) == called ? move_value(text, device) : std::nullopt;
+    const bool whole = !called_in_value(text).empty() && value_in(text).starts_with(called + "(");
+    return whole ? move_value(text, device) : move_result(text, called, device);
   }
 };
 
@@ -104,12 +109,20 @@ std::optional<Maker> maker_of(std::string_view before, const std::string& code) 
   constexpr std::string_view kMove = ".to(";
   const auto said = keyword_argument(code, "device");
   if (said && give_device(before, *said) == code) return Maker{"", *said};
-  const std::string called = called_in_value(before);
-  const size_t move = code.rfind(kMove);
-  if (!is_reference(called) || move == code.npos || code.back() != ')') return std::nullopt;
-  std::string device = code.substr(move + kMove.size(), code.size() - move - kMove.size() - 1);
-  if (device.empty() || device[0] == '"' || move_value(before, device) != code) return std::nullopt;
-  return Maker{called, std::move(device)};
+  // `.to(…)` behind a call: the value, or what another function is given.
+  const std::string statement = dedented(before);
+  const auto at = static_cast<size_t>(std::ranges::mismatch(statement, code).in2 - code.begin());
+  const Scan scan(code);
+  const size_t close =
+      code.compare(at, kMove.size(), kMove) == 0 ? closing(scan, code, at + kMove.size() - 1) : code.npos;
+  if (close == code.npos) return std::nullopt;
+  std::string device = code.substr(at + kMove.size(), close - at - kMove.size()), called;
+  for (const Call& call : find_calls_if(code, scan, [](auto...) { return true; }))
+    if (call.close + 1 == at) called = code.substr(call.name, call.open - call.name);
+  if (!is_reference(called) || device.empty() || device[0] == '"' ||
+      (move_value(before, device) != code && move_result(before, called, device) != code))
+    return std::nullopt;
+  return Maker{std::move(called), std::move(device)};
 }
 
 // `row = torch.arange(n)` below `spans = torch.arange(m, device=x.device)`, where a line further down computes with
@@ -143,15 +156,16 @@ void add_made_below(const Evidence& evidence, Fix& fix) {
     const auto source = std::find_if(left.begin(), left.end(), [&](const auto& each) { return is_read(each.first); });
     std::optional<finding::Edit> edit;
     if (source != left.end()) edit = source->second;
-    if (makes && reader != moved.end()) {
-      if (auto code = maker->beside(text, *reader)) add({fix.file, number, std::move(*code)});
+    auto beside = makes && reader != moved.end() ? maker->beside(text, *reader) : std::nullopt;
+    if (beside) {
+      add({fix.file, number, std::move(*beside)});
     } else if (makes && targets.size() == 1) {
       if (auto code = maker->alone(text)) edit = {fix.file, number, std::move(*code)};
     } else if (reader != moved.end() && !leaves) {
       for (const auto& [name, each] : left)
         if (is_read(name)) add(each);
     }
-    const bool goes_along = reader != moved.end() && !leaves;
+    const bool goes_along = reader != moved.end() && !leaves && (beside || !makes);
     for (const std::string& target : targets) {
       if (target == variable_of(maker->device)) return;
       moved.erase(target);

@@ -348,3 +348,20 @@ def trained(model, device):
     model(torch.ones(1, 2, device=device)).sum().backward()
     optimizer.step()
 trained(nn.Linear(2, 1), "cuda:0")
+
+# === layers that a function makes within calls of another one
+# category: created-without-device
+# confidence: medium
+# repairs: cause
+# fix: narrow = frozen(nn.Linear(4, 2, dtype=sound.dtype).to(sound.device))
+# also: wide = frozen(nn.Linear(2, 4, dtype=bent.dtype).to(sound.device))
+def frozen(layer):
+    return layer.requires_grad_(False)
+class Squeeze(nn.Module):
+    def forward(self, sound):
+        narrow = frozen(nn.Linear(4, 2, dtype=sound.dtype))
+        bent = torch.tanh(narrow(sound))
+        wide = frozen(nn.Linear(2, 4, dtype=bent.dtype))
+        unused = frozen(nn.Linear(2, 4, dtype=bent.dtype))
+        return wide(bent)
+Squeeze()(torch.ones(1, 4, device="cuda:0"))
