@@ -292,3 +292,23 @@ once, stored = GoingOn(parts()), io.BytesIO()
 once.train()
 torch.save(once.optimizer.state_dict(), stored)
 GoingOn(parts(), stored).train()
+
+# === an object that keeps an optimizer below the line that moves the model
+# category: optimizer-state
+# confidence: high
+# repairs: cause
+# fix: served = Server(model, optimizer, "cuda:0")
+# fix: optimizer.load_state_dict(optimizer.state_dict())
+class Server:
+    def __init__(self, model, optimizer, device):
+        self.model = model.to(device)
+        self.device = device
+        self.optimizer = optimizer
+    def step(self, rows):
+        self.model(rows.to(self.device)).sum().backward()
+        self.optimizer.step()
+def run(model, rows):
+    optimizer = torch.optim.Adagrad(model.parameters(), lr=0.1, foreach=False)
+    served = Server(model, optimizer, "cuda:0")
+    served.step(rows)
+run(nn.Linear(2, 1), torch.ones(3, 2))

@@ -198,8 +198,8 @@ std::string name_in_line(const Evidence& evidence, const Operand& state, const F
   for (const Holder& holder : chain ? chain->holders : finding::List<Holder>()) {
     if (holder.kind == "optimizer") {
       const bool method = before && before->holds == "attribute" && line.function.starts_with(before->type + ".");
-      const bool later = holder.bound.file == line.file && holder.bound.line > line.line;
-      if (method && later && line.function.ends_with("__init__")) return {};
+      const bool later = method && before->bound.file == line.file && before->bound.line > line.line;
+      if (later && line.function.ends_with("__init__")) return {};
       if (method) return fmt::format("self{}", holder.name.substr(before->name.size()));
       const bool variable = !before && chain->frame < evidence.stack.size() &&
                             evidence.stack[chain->frame].same_function(line) && is_reference(holder.name);
