@@ -94,6 +94,9 @@ const finding::RunningModule* maker_of(const Evidence& evidence, const Operand&)
 // stored that: a method was given it.
 bool is_given_to_an_object(const Evidence&, const Operand&);
 
+// Did a function that has called the failing one make it of data that it had? What fails was given it.
+bool is_given_data(const Evidence&, const Operand&);
+
 // The step in which a line of the program's brought what stands beside the operand to a device, and not the operand.
 // Null: none did.
 const finding::Step* left_by(const Operand&);

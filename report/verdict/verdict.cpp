@@ -426,6 +426,8 @@ void name_the_maker(const Evidence& evidence, Cause& cause) {
     cause.confidence = Confidence::medium;
     return;
   }
+  const Operand* const it = passed_there(evidence.operands, *cause.fix, "made").it;
+  if (it && rules::is_given_data(evidence, *it)) return;
   cause.category = "created-without-device";
   cause.because += fmt::format(" It began at {}, which says no device.", at(made));
 }

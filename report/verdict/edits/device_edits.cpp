@@ -161,6 +161,18 @@ bool leaves_device_out(std::string_view source) {
   return (makes_tensor(source) || constructs_tensor(source)) && !says_device(source);
 }
 
+bool converts_data(std::string_view source) {
+  constexpr std::string_view kConverters[] = {"tensor", "as_tensor", "asarray"};
+  const Scan scan(source);
+  const auto calls = find_calls(source, scan, "torch.", kConverters);
+  const auto spans = calls.size() == 1 ? arguments(source, scan, calls[0]) : std::vector<Span>();
+  if (spans.empty()) return false;
+  const std::string_view data = trimmed(source.substr(spans[0].begin, spans[0].end - spans[0].begin));
+  const size_t end = name_end(data, 0);
+  const bool named = is_identifier(data.substr(0, end)) && (end == data.size() || data[end] == '.' || data[end] == '[');
+  return named && data.find(".shape") == data.npos && data.find(".size") == data.npos;
+}
+
 bool hands_on_options(std::string_view source) {
   const Scan scan(source);
   for (const Call& call : factory_calls(source, scan))

@@ -37,6 +37,8 @@ bool constructs_tensor(std::string_view source);
 // Does it make a tensor in one of these ways, and say no device?
 bool leaves_device_out(std::string_view source);
 bool says_device(std::string_view source);
+// Does it make a tensor of what a name stands for, and not of sizes: `torch.tensor(batch["scores"].values)`?
+bool converts_data(std::string_view source);
 // Does a call that makes a tensor hand on what its caller chose, `torch.zeros(*shape, **options)`? A device may be
 // among that.
 bool hands_on_options(std::string_view source);

@@ -81,6 +81,14 @@ bool is_given_to_an_object(const Evidence& evidence, const Operand& it) {
          });
 }
 
+// `torch.tensor(batch["scores"])` in a function that has called the failing one: data that came from elsewhere, and
+// that nobody moved.
+bool is_given_data(const Evidence& evidence, const Operand& it) {
+  const auto made = evidence.frame_that_made(it), own = innermost_project(evidence.stack);
+  return made && own && *made > *own && it.role != "attribute" && it.created.line() &&
+         converts_data(it.created.line()->source);
+}
+
 // A line of a running function, or of what it called, says that it is to be on the CPU.
 std::optional<Cause> made_for_the_cpu(const Evidence& evidence) {
   const auto own = innermost_project(evidence.stack);
@@ -117,6 +125,12 @@ std::optional<Cause> made_on_the_default_device(const Evidence& evidence) {
   const auto pair = evidence.pair([&](const Operand& it) { return line(it) != nullptr; },
                                   [](const Operand& other) { return !other.on_cpu(); });
   if (!pair) return std::nullopt;
+  if (is_given_data(evidence, *pair.it))
+    return Cause{"input-not-moved", Confidence::low,
+                 fmt::format("{} holds data that {} read to the CPU, and was given to {} there. It meets {}.",
+                             pair.it->name, at(line(*pair.it)),
+                             evidence.stack[*innermost_project(evidence.stack)].function, with_place(*pair.other)),
+                 use_site(evidence)};
   return Cause{"created-without-device", Confidence::low,
                fmt::format("{} was made on cpu because {} says no device, and meets {}.", pair.it->name,
                            at(line(*pair.it)), with_place(*pair.other)),

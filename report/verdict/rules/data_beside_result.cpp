@@ -52,8 +52,8 @@ static std::optional<Cause> made_in_sight(const Evidence& evidence, const Operan
     return frame.function != "<module>" && std::any_of(evidence.stack.begin(), evidence.stack.end(),
                                                        [&](const Frame& each) { return each.same_function(frame); });
   };
-  if (!from.on_cpu() || from.moved.known() || is_loaded_data(from) || !line || !line->project ||
-      line->function == "<module>" || !makes_tensor(line->source) || says_device(line->source))
+  if (!from.on_cpu() || from.moved.known() || is_loaded_data(from) || is_given_data(evidence, from) || !line ||
+      !line->project || line->function == "<module>" || !makes_tensor(line->source) || says_device(line->source))
     return std::nullopt;
   for (const finding::Step& step : from.lineage) {
     // Its own line, or that of the function which has called it and still runs.

@@ -913,3 +913,17 @@ def judged(judge, games, device):
         found.append(judge(boards.transpose(0, 1), values[:2]))
     return found
 judged(Judge().to("cuda:0"), [(torch.ones(3, 2), torch.ones(4, 3))], torch.device("cuda:0"))
+
+# === marks that were read, and of which a function chooses some
+# category: input-not-moved
+# confidence: low
+# repairs: cause
+# fix: marks = torch.tensor(register["marks"], device=seats.device)
+def chosen(marks, seats):
+    return marks.gather(0, seats)
+
+def listed(register, seats):
+    marks = torch.tensor(register["marks"])
+    return chosen(marks, seats)
+
+listed({"marks": [2.0, 3.0, 4.0]}, torch.tensor([1, 0], device="cuda:0"))
