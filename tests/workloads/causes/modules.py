@@ -908,3 +908,29 @@ class Agent:
 gpu = torch.device("cuda:0")
 agent = Agent(gpu)
 agent.act([torch.ones(2)] * 3)
+
+# === what a module that waits on the CPU makes for the card, and counts on
+# category: module-split-or-hook-missing
+# confidence: medium
+# repairs: cause
+# says: a method of Tides
+# fix: hours = torch.linspace(0, 3, count, device=self.levels.device)
+class Tides(nn.Module):
+    def __init__(self, place):
+        super().__init__()
+        self.place = place
+        self.register_buffer("levels", torch.arange(5.0))
+
+    def at(self, hours):
+        hours = hours + 0.5
+        return self.between(hours)
+
+    def between(self, hours):
+        below = hours.floor().long()
+        return self.levels[below]
+
+    def forward(self, count):
+        hours = torch.linspace(0, 3, count, device=self.place["drawn"])
+        return self.at(hours)
+
+Tides({"drawn": "cuda:0"})(4)

@@ -9,6 +9,7 @@
 #include "tracker/evidence/lineage/function_text.h"
 #include "tracker/evidence/lineage/lines_behind.h"
 #include "tracker/evidence/origins/origins.h"
+#include "tracker/evidence/source/call_arguments.h"
 #include "tracker/python/gil/dict_entries.h"
 
 namespace devtrace::evidence {
@@ -325,6 +326,8 @@ bool Sources::add_source(const ReachedObject& reached, const std::string& role, 
 bool Sources::add_given(const std::string& parameter, size_t frame, size_t index, uint64_t time) {
   const size_t caller = frame + 1;
   if (caller >= frames_.size() || !frames_[frame].is_parameter(api_, parameter)) return false;
+  const bool programs = frames_[caller].project && frames_[frame].project;
+  if (programs && add_given_by_text(parameter, frame, index, time)) return true;
   if (frames_[caller].project && !frames_[caller].is_parameter(api_, "args")) {
     if (frames_[frame].project) return false;
     const size_t before = operands_.size();
@@ -345,6 +348,31 @@ bool Sources::add_given(const std::string& parameter, size_t frame, size_t index
     const Scope::Found found = scope_.follow(path, caller);
     if (!found.value) continue;
     return add_source({found.value.get(), to_string(path), {}}, "argument", caller, index, time);
+  }
+  return false;
+}
+
+// … where the program's own line calls the program's function: what its text gives for the parameter. Each new value of
+// that was computed from the one before.
+bool Sources::add_given_by_text(const std::string& parameter, size_t frame, size_t index, uint64_t time) {
+  const Frame &called = frames_[frame], &calling = frames_[frame + 1];
+  FunctionTexts texts(api_);
+  const FunctionText* const function =
+      texts.at(called.file, source_.file(called.file), called.function, called.region.line);
+  if (!calling.exact || !function || !std::ranges::all_of(function->bindings(parameter), [&](int line) {
+        return function->binds_from_itself(line, parameter);
+      }))
+    return false;
+  const Expression read = read_expression(api_, calling.expression, true, calling.statement);
+  const CallArguments arguments(api_, frames_, scope_, frame);
+  for (const Operation& call : read.operations) {
+    if (read.operations.size() > 1 || !call.callee || !arguments.called_as(call.callee->text)) return false;
+    for (const Value& value : call.given) {
+      if (!value.path || value.place.size() > 1 || arguments.parameter_of(value) != parameter) continue;
+      const Scope::Found found = scope_.follow(*value.path, frame + 1);
+      return found.value &&
+             add_source({found.value.get(), to_string(*value.path), {}}, found.role, frame + 1, index, time);
+    }
   }
   return false;
 }

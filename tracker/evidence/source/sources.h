@@ -54,6 +54,7 @@ class Sources {
   bool is_callable_with_state(PyObject* value) const;
   bool add_source(const ReachedObject& reached, const std::string& role, size_t frame, size_t index, uint64_t time);
   bool add_given(const std::string& parameter, size_t frame, size_t index, uint64_t time);
+  bool add_given_by_text(const std::string& parameter, size_t frame, size_t index, uint64_t time);
   void note_owner(const Path& method, Operand& operand, size_t frame) const;
   bool note_device_source(const std::vector<stacks::PythonFrame>& made, uint64_t time,
                           const std::optional<LiveLine>& line, size_t index);

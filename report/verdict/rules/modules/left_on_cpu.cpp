@@ -262,13 +262,51 @@ std::optional<Cause> parts_of_no_module(const Evidence& evidence) {
   return cause;
 }
 
+namespace {
+
+// What a method of the module's has made of nothing where its words say, `torch.linspace(0, 1, n, device=place)`: the
+// operand, or all that it was computed from there. Null: no method has.
+const Operand* made_by_method_of(const Operand& state, const Operand& it) {
+  const Operand* from = &it;
+  while (from->computed_from.size() == 1 && from->computed_from[0].device == it.device) from = &from->computed_from[0];
+  const Frame* const made = from->created.line();
+  const bool by_method = made && made->project && makes_tensor(made->source) && says_device(made->source) &&
+                         made->function.starts_with(state.root_class + ".");
+  return by_method && from->computed_from.empty() && !from->moved.known() ? from : nullptr;
+}
+
+// Nobody gave it that: its own method said another device.
+std::optional<Cause> made_elsewhere_by_a_method(const Evidence& evidence) {
+  for (const Operand& it : evidence.operands)
+    for (const Operand& other : evidence.operands) {
+      if (it.on_cpu() || it.is_of_state() || !other.is_state() || !other.on_cpu() || !other.is_of_whole_model())
+        continue;
+      const Operand* const made = made_by_method_of(other, it);
+      if (!made) continue;
+      Cause cause{kModuleSplit, Confidence::medium,
+                  fmt::format("{} was made by a method of {}, all of whose state is on the CPU. It meets {}.",
+                              with_place(*made), of_model(other), other.name),
+                  std::nullopt};
+      for (const finding::Step& step : made->lineage) {
+        const std::string_view device = step.what == "made" ? expression_of(step, other.device) : std::string_view();
+        auto code = device.empty() ? std::nullopt : say_device(step.line.source, device);
+        if (code) cause.fix = repair_of(step.line, std::move(*code));
+      }
+      if (!cause.fix) cause.fix = use_site(evidence);
+      return cause;
+    }
+  return std::nullopt;
+}
+
+}  // namespace
+
 std::optional<Cause> made_elsewhere_by_the_model(const Evidence& evidence) {
   const auto pair = evidence.pair(
       [&](const Operand& it) { return !it.is_of_state() && !it.on_cpu() && evidence.made_inside_model(it); },
       [](const Operand& other) { return other.is_state() && other.on_cpu() && other.is_of_whole_model(); });
   const bool given_there = std::any_of(evidence.operands.begin(), evidence.operands.end(),
                                        [](const Operand& each) { return !each.is_of_state() && each.on_cpu(); });
-  if (!pair || !given_there) return std::nullopt;
+  if (!pair || !given_there) return made_elsewhere_by_a_method(evidence);
   Cause cause{kModuleSplit, Confidence::medium,
               fmt::format("{} was made inside {}, all of whose state is on the CPU, as is what it was given.",
                           with_place(*pair.it), of_model(*pair.other)),
