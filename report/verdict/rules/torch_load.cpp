@@ -71,6 +71,9 @@ std::optional<Cause> loaded(const Evidence& evidence) {
   const auto pair = evidence.pair([](const Operand& it) { return line_of_load(it) != nullptr; },
                                   [](const Operand& other) { return line_of_load(other) == nullptr; });
   if (!pair) return std::nullopt;
+  // The file's tensor lies with the model: what it meets on the CPU, where nothing of that is, was left there.
+  const bool with_model = !pair.it->on_cpu() && evidence.has_state_on(pair.it->device) && !evidence.has_state_on("cpu");
+  if (with_model && pair.other->on_cpu() && !pair.other->is_of_state()) return std::nullopt;
   const Frame& line = *line_of_load(*pair.it);
   const auto given = keyword_argument(line.source, "map_location");
   Cause cause{"checkpoint-device", Confidence::medium,

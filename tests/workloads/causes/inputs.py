@@ -927,3 +927,28 @@ def listed(register, seats):
     return chosen(marks, seats)
 
 listed({"marks": [2.0, 3.0, 4.0]}, torch.tensor([1, 0], device="cuda:0"))
+
+# === places that a function has scaled, beside a map of a file that lies with the model
+# category: input-not-moved
+# confidence: low
+# repairs: cause
+# fix: places = torch.tensor(rows.tolist(), device=ground.device)
+import io
+class Terrain(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.slope = nn.Linear(2, 1)
+
+    def heights(self, places, ground):
+        places = places / 2.0
+        parts = [part @ ground for part in places.split(2)]
+        return self.slope(torch.cat(parts))
+
+def walked(args, rows, ground):
+    places = torch.tensor(rows.tolist())
+    return args["terrain"].heights(places, ground)
+
+saved = io.BytesIO()
+torch.save(torch.ones(2, 2, device="cuda:0"), saved)
+saved.seek(0)
+walked({"terrain": Terrain().to("cuda:0")}, torch.ones(3, 2), torch.load(saved))
