@@ -29,6 +29,7 @@ std::optional<Cause> optimizer_state(const Evidence&);
 std::optional<Cause> data_parallel(const Evidence&);
 std::optional<Cause> cached_state_elsewhere(const Evidence&);
 std::optional<Cause> state_not_registered(const Evidence&);
+std::optional<Cause> put_where_no_model_is(const Evidence&);
 std::optional<Cause> created_without_device(const Evidence&);
 std::optional<Cause> tied_weights(const Evidence&);
 std::optional<Cause> inter_process(const Evidence&);

@@ -63,6 +63,7 @@ constexpr Rule kByHistory[] = {
     rules::cached_state_elsewhere,  // a cache was filled on one device and is met on another
     rules::state_not_registered,    // a module's tensor that .to() does not know of
     rules::left_in_a_container,     // … or a batch that moves its fields has left it
+    rules::put_where_no_model_is,   // by a function whose model and data are on the CPU
     rules::created_without_device,  // torch.zeros(…) and the like where the work goes on elsewhere
     rules::by_the_current_device,   // made, or brought, while another device was current
     rules::module_split,      // parameters of one model on several devices, and nothing moves what passes between them

@@ -120,8 +120,10 @@ std::optional<Fix> say_device_in_line(const Evidence& evidence, const Operand& i
     auto part = redirect_move(it.expression, device);
     if (!part) part = give_device(it.expression, device);
     const Frame& line = evidence.stack[*own];
-    if (auto code = part ? replace_expression(line.source, it.expression, *part) : std::nullopt)
-      return repair_of(line, std::move(*code));
+    auto code = part ? replace_expression(line.source, it.expression, *part) : std::nullopt;
+    if (!code && part)
+      code = redirect_move(line.source, device);  // `x.to("cuda") * n` is a part that no dot may follow
+    if (code) return repair_of(line, std::move(*code));
   }
   return move_where_named(evidence, it, other);
 }
@@ -358,6 +360,44 @@ static std::optional<Cause> made_on_two_currents(const Evidence& evidence) {
   if (!cause.fix) cause.fix = move_where_named(evidence, *pair.it, *pair.other);
   if (!cause.fix) cause.fix = use_site(evidence);
   return cause;
+}
+
+// Is the frame's function on the CPU with all that it has, a model among that, but for what lies with `it`?
+static bool works_on_the_cpu(const Evidence& evidence, size_t frame, const Operand& it) {
+  bool model = false;
+  for (const finding::FrameExpression& each : evidence.refusal.tensors) {
+    const bool is_model = each.expression.ends_with("()");
+    if (each.frame != frame || (!is_model && each.expression == it.name_in(frame))) continue;
+    if (each.device != "cpu") return false;
+    model = model || is_model;
+  }
+  return model;
+}
+
+// A line of the failing function put it on a GPU, by words that say nothing of the model which the function calls.
+std::optional<Cause> put_where_no_model_is(const Evidence& evidence) {
+  const auto own = innermost_project(evidence.stack);
+  if (!own || evidence.stack[*own].function == "<module>") return std::nullopt;
+  const Frame& here = evidence.stack[*own];
+  const auto line = [&](const Operand& it) -> const Frame* {
+    if (!it.placed()) return *own == 0 && says_device(it.expression) ? &here : nullptr;
+    const Frame* const placed = it.placed()->line();
+    return placed && placed->same_function(here) && says_device(placed->source) ? placed : nullptr;
+  };
+  const auto pair = evidence.pair(
+      [&](const Operand& it) {
+        return !it.on_cpu() && !it.is_of_state() && it.role != "attribute" && line(it) &&
+               works_on_the_cpu(evidence, *own, it);
+      },
+      [](const Operand& other) { return other.on_cpu() && !other.is_of_state(); });
+  if (!pair) return std::nullopt;
+  auto fix = pair.it->placed() ? fix_at_origin_of(evidence, *pair.it, pair.other->device)
+                               : say_device_in_line(evidence, *pair.it, *pair.other);
+  return Cause{kDefaultDevice, Confidence::medium,
+               fmt::format("{} was put on {} by {}, where nothing else of {} lies: its model is on the CPU, and so is "
+                           "{}.",
+                           pair.it->name, pair.it->device, at(line(*pair.it)), here.function, with_place(*pair.other)),
+               fix ? std::move(fix) : use_site(evidence)};
 }
 
 std::optional<Cause> by_the_current_device(const Evidence& evidence) {

@@ -576,3 +576,17 @@ def joined(weights):
     links = linked(weights)
     return torch.sparse.mm(links, weights)
 joined(torch.ones(2, 3, device="cuda:1"))
+
+# === a note that the line itself puts beside a model and notes on the CPU
+# category: default-or-current-device
+# confidence: medium
+# repairs: cause
+# says: its model is on the CPU
+# fix: notes = torch.cat([notes, torch.full((1,), 1).to(notes.device) * best])
+def played(melody, notes, device):
+    for _ in range(2):
+        best = int(melody(notes)[-1].argmax())
+        notes = torch.cat([notes, torch.full((1,), 1).to(device) * best])
+    return notes.tolist()
+
+played(nn.Embedding(5, 5), torch.tensor([1, 2]), "cuda")
