@@ -166,7 +166,7 @@ constinit Ordinary ordinary[kMostOrdinary];
 constexpr intptr_t kNoHash = -1;
 
 // Hot: the usual exception has no argument, one that is no text, or a short text. A longer one is ASCII, lies in the
-// object itself, and is without a pair of a device word's letters; or it is Python's own "'Net' object has no attribute
+// object itself, and is without a pair of a device word's letters. Or it is Python's own "'Net' object has no attribute
 // 'device'", which a running program makes most often. For Pythons whose objects have the usual header.
 [[gnu::target("avx"), gnu::always_inline]] inline bool is_ordinary(const PyObject* type, PyObject* const* arguments,
                                                                    ssize_t count) {
