@@ -25,8 +25,11 @@ struct Way {
   std::string from, to, words;
 };
 
-// What the last `.to(…)` is given first.
+// What the last `.to(…)` is given first, or says in the place of what a dict has for a device.
 std::string last_moved_to(std::string_view code) {
+  constexpr std::string_view kInstead = "\"device\": ";
+  if (const size_t at = code.find(kInstead); at != code.npos && code.find(".to(**{**") < at)
+    return std::string(code.substr(at + kInstead.size(), code.find('}', at) - at - kInstead.size()));
   constexpr std::string_view kTo[] = {"to"};
   const Scan scan(code);
   const auto calls = find_calls(code, scan, ".", kTo);
@@ -127,12 +130,12 @@ class RefusedNext {
     forget_made_since(flow, here, first);
     run_edit(flow, here, first);
     below(flow, here, first);
-    for (size_t frame = start_; returned_;) {
+    for (size_t frame = start_;;) {
       const auto caller = next_project(frame);
       if (!caller) break;
       const Frame& outside = evidence_.stack[*caller];
       DeviceFlow outer = flow_of(evidence_, *caller, way_, {});
-      outer.returned = {function_name(evidence_.stack[frame]), without_names(*returned_)};
+      outer.returned = {function_name(evidence_.stack[frame]), without_names(returned_.value_or(FlowValue()))};
       follow_calls(outer, *caller, finding::kNoIndex);
       returned_.reset();
       if (const auto edit = outer.run(outside.source)) add(outside, outside.line, *edit);
@@ -255,7 +258,9 @@ class RefusedNext {
     const std::string_view words = way_.words;
     const std::string_view device = words.starts_with("next(") ? words.substr(words.find('(') + 1) : words;
     if (!calls || after.empty() || find_variable(before, variable_of(device)) == before.npos) return std::nullopt;
-    if (is_reference(after.substr(0, after.find(".to(")))) return std::nullopt;  // a module, which stays there
+    const std::string_view moved = after.substr(0, after.find(".to("));
+    const bool module = is_reference(moved) && !before.substr(moved.size()).starts_with(".to(");
+    if (module) return std::nullopt;  // it stays there
     auto edit = replace_expression(text, before, after);
     return edit && Scan(*edit).balanced ? edit : std::nullopt;
   }

@@ -365,3 +365,58 @@ class Squeeze(nn.Module):
         unused = frozen(nn.Linear(2, 4, dtype=bent.dtype))
         return wide(bent)
 Squeeze()(torch.ones(1, 4, device="cuda:0"))
+
+# === a method of the same object that is called after one that returned nothing
+# category: created-without-device
+# confidence: medium
+# repairs: line
+# fix: weight -= self.given[name].to(self.own[name].device) - self.own[name]
+# also: total = total + (self.given[name].to(self.own[name].device) * self.own[name]).sum()
+class Drift:
+    def __init__(self, weights):
+        self.own, self.given = {name: torch.ones_like(weight) for name, weight in weights.items()}, {}
+    def load(self, arrays):
+        self.given = {name: torch.as_tensor(values) for name, values in arrays.items()}
+    def correct(self, weights):
+        for name, weight in weights.items():
+            weight -= self.given[name] - self.own[name]
+    def size(self, weights):
+        total = 0.0
+        for name in weights:
+            total = total + (self.given[name] * self.own[name]).sum()
+        return total
+class Client:
+    def __init__(self, device):
+        self.weights = {"w": torch.ones(2, device=device)}
+        self.drift = Drift(self.weights)
+    def train(self, arrays):
+        self.drift.load(arrays)
+        self.drift.correct(self.weights)
+        return self.drift.size(self.weights)
+client = Client("cuda:0")
+time.sleep(0.02)
+client.train({"w": torch.tensor([1.0, 2.0]).numpy()})
+
+# === the same options for a device in another method
+# category: state-not-registered
+# confidence: medium
+# repairs: cause
+# fix: rows = rows.to(**{**self.options, "device": next(self.parameters()).device})
+# also: rows = rows.to(**{**self.options, "device": next(self.parameters()).device})
+class Scaler(nn.Module):
+    def __init__(self, device="cpu"):
+        super().__init__()
+        self.options = {"dtype": torch.float32, "device": torch.device(device)}
+        self.mean = nn.Parameter(torch.zeros(2), requires_grad=False)
+    def update(self, rows):
+        rows = rows.to(**self.options)
+        self.mean.mul_(0.5).add_(rows.mean(0) * 0.5)
+    def scaled(self, rows):
+        rows = rows.to(**self.options)
+        return rows - self.mean
+def run(scaler, rows):
+    scaler.update(rows)
+    return scaler.scaled(rows).sum()
+scaler = Scaler().to("cuda:0")
+time.sleep(0.02)
+run(scaler, torch.ones(3, 2, device="cuda:0"))

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <map>
 #include <set>
 
 #include "common/name_steps.h"
@@ -87,7 +88,8 @@ class Named {
       : api_(api), torch_(torch), text_(text), walk_(walk), holders_(holders) {}
 
   void visit(const ReachedObject& reached) {
-    if (found.size() == kMost || !names(text_, reached.name)) return;
+    if (found.size() == kMost) return;
+    if (!names(text_, reached.name)) return visit_element(reached);
     if (torch_.is_module(reached.object) && names(text_, reached.name + "(")) {
       const auto& devices = holders_.devices_of(reached.object);
       const bool told = devices.size() == 1 || (devices.empty() && !has_state(api_, torch_, reached.object));
@@ -115,10 +117,30 @@ class Named {
     if (names(text_, variable + ".")) walk_.module_attributes(value, variable, 2, visit_one);
   }
 
+  // `self.sums[name]`, whichever it is, where all that were reached lie on one device.
+  void note_elements() {
+    for (const auto& [name, devices] : elements_)
+      if (devices.size() == 1) note(name, *devices.begin());
+  }
+
   finding::List<finding::DeviceExpression> found;
 
  private:
   static constexpr size_t kMost = 32;
+
+  void visit_element(const ReachedObject& reached) {
+    const std::string container = reached.name.substr(0, reached.name.rfind('[') + 1);
+    if (!container.ends_with('[') || !torch_.is_tensor(reached.object) || torch_.is_opaque(reached.object)) return;
+    for (size_t at = 0; (at = text_.find(container, at)) != text_.npos; ++at) {
+      size_t end = at + container.size();
+      if (!begins_name(text_, end)) continue;
+      while (end < text_.size() && word_char(text_[end])) ++end;
+      const std::string name = text_.substr(at, end + 1 - at);
+      if (!name.ends_with(']') || !names(text_, name)) continue;
+      const std::string device = torch_.facts(reached.object).device;
+      elements_[name].insert(torch_.facts(reached.object).device);
+    }
+  }
 
   void note(std::string expression, std::string device) { found.push_back({std::move(expression), std::move(device)}); }
 
@@ -127,6 +149,7 @@ class Named {
   const std::string& text_;
   ObjectWalk& walk_;
   Holders& holders_;
+  std::map<std::string, std::set<std::string>> elements_;  // their devices
 };
 
 }  // namespace
@@ -189,6 +212,7 @@ finding::List<finding::DeviceExpression> tensors_of(const python::Api& api, cons
   const std::string one_quote = with_one_quote(text);
   Named named(api, torch, one_quote, walk, holders);
   named.visit_variable(object, name, true);
+  named.note_elements();
   return std::move(named.found);
 }
 
