@@ -149,7 +149,12 @@ std::optional<std::string> edit_of_value(const Evidence& evidence, const Step& s
   if (!target) return edit_of_unpacked(source, it, evidence, device);
   const std::string path = it.is_state() ? "." + it.module_path : std::string();
   const std::string written = with_one_quote(*target);
+  // Another function of the program's may have another thing by that name.
+  const auto runs = [&](const Frame& frame) { return frame.same_function(step.line); };
+  const bool running = std::ranges::any_of(evidence.stack, runs);
   for (const finding::Name& each : it.names) {
+    const Frame* const has = each.frame < evidence.stack.size() ? &evidence.stack[each.frame] : nullptr;
+    if (running && has && has->project && !runs(*has)) continue;
     // Moved there already, it has been given other tensors since.
     if (each.name == written + path)
       return it.is_state() && says_device(source) ? std::nullopt : move_value(source, device);

@@ -420,3 +420,21 @@ def run(scaler, rows):
 scaler = Scaler().to("cuda:0")
 time.sleep(0.02)
 run(scaler, torch.ones(3, 2, device="cuda:0"))
+
+# === a name that another running function has for a part of it
+# category: input-not-moved
+# confidence: low
+# repairs: cause
+# fix: told = {key: value.to(x.device) if hasattr(value, "to") else value for key, value in read(rows).items()}
+def read(rows):
+    return {name: torch.from_numpy(values) for name, values in rows.items()}
+class Scale:
+    def __init__(self, device):
+        self.scale = torch.full((2,), 2.0, device=device)
+    def apply(self, told):
+        return told * self.scale
+def run(scale, rows, x):
+    told = read(rows)
+    y = scale.apply(told["rows"])
+    return x + y
+run(Scale("cuda:0"), {"rows": torch.ones(2).numpy()}, torch.ones(2, device="cuda:0"))
