@@ -48,6 +48,34 @@ TEST(DeviceFlow, MovesWhatMeetsAnotherDevice) {
   EXPECT_EQ(moved("y = g - c.topk(3).values"), "y = g - c.topk(3).values.to(g.device)");
   EXPECT_EQ(moved("y = g - torch.FloatTensor(n)"), "y = g - torch.FloatTensor(n).to(g.device)");
   EXPECT_EQ(moved("g[:, g > 0] = c"), "g[:, g > 0] = c.to(g.device)");
+  EXPECT_EQ(moved("return g.clamp(0, 1).numpy()"), "return g.clamp(0, 1).cpu().numpy()");
+}
+
+TEST(DeviceFlow, GivesModulesWhatLiesWithThem) {
+  DeviceFlow it = flow();
+  it.names.insert({{"net()", "cuda:0"}, {"loss()", ""}, {"left()", "cpu"}});
+  const auto run = [&](std::string_view statement) { return it.run(statement).value_or(std::string(statement)); };
+  EXPECT_EQ(run("y = loss(net(c).logits, c)"),
+            "y = loss(net(c.to(next(net.parameters()).device)).logits, c.to(model.device))");
+  EXPECT_EQ(run("y = net(torch.tensor(n))"), "y = net(torch.tensor(n).to(next(net.parameters()).device))");
+  EXPECT_EQ(run("y = left(g)"), "y = left(g)");
+  it.modules_come = true;
+  EXPECT_EQ(run("y = left(g)"), "y = left.to(g.device)(g)");
+}
+
+TEST(DeviceFlow, AsksWhatACallGives) {
+  DeviceFlow it = flow();
+  it.current = "cuda:0";
+  it.follow = [](const FlowNames&, const std::string& function, const std::vector<FlowGiven>& given) {
+    std::optional<FlowValue> value;
+    if (function == "self.made" && given.size() == 2 && given[1].keyword == "count") value.emplace().device = "cpu";
+    return value;
+  };
+  const auto run = [&](std::string_view statement) { return it.run(statement).value_or(std::string(statement)); };
+  EXPECT_EQ(run("y = g * self.made(g, count=3)"), "y = g * self.made(g, count=3).to(g.device)");
+  EXPECT_EQ(run("y = g * self.made(*g, count=3)"), "y = g * self.made(*g, count=3)");
+  EXPECT_EQ(run("y = g * other(g, count=3)"), "y = g * other(g, count=3)");
+  EXPECT_EQ(run("y = g * c.cuda() + c.to('cuda')"), "y = g * c.cuda() + c.to('cuda')");
 }
 
 TEST(DeviceFlow, LeavesWhatMayMeet) {
@@ -74,7 +102,9 @@ TEST(DeviceFlow, LeavesWhatMayMeet) {
                                       "y = torch.tensor(c.tolist(), device=g.device) + g",
                                       "y = int(g) + c",
                                       "y = g.to(c) + c",
-                                      "y = np.add(g, c)"})
+                                      "y = np.add(g, c)",
+                                      "y = c.numpy() + 1",
+                                      "c.append(g)"})
     EXPECT_EQ(moved(statement), statement);
 }
 

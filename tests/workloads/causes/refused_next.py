@@ -438,3 +438,18 @@ def run(scale, rows, x):
     y = scale.apply(told["rows"])
     return x + y
 run(Scale("cuda:0"), {"rows": torch.ones(2).numpy()}, torch.ones(2, device="cuda:0"))
+
+# === an object that is called below as a function is
+# category: created-without-device
+# confidence: medium
+# repairs: cause
+# fix: places = torch.arange(3, device=scores.device)
+# also: return torch.ones(3).to(scores.device) * scores
+class Matcher:
+    def __call__(self, scores):
+        return torch.ones(3) * scores
+def matched(scores, matcher):
+    places = torch.arange(3)
+    scores = scores * places
+    return matcher(scores)
+matched(torch.ones(3, device="cuda:0"), Matcher())

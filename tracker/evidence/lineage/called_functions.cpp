@@ -125,11 +125,11 @@ class CallFinder {
 
   void add(finding::CalledFunction by, const std::string& callee, Ref value, Ref object) {
     if (torch_.is_module(value.get())) return;
-    const std::string kind = python::type_name(api_, python::type_of(api_, value.get()).get());
     CalledBy function = function_of(api_, Ref::borrowed(api_, value.get()), std::move(object));
-    if (!function.function && !python::is_class(api_, value.get()))
-      function = function_of(api_, python::attribute(api_, python::type_of(api_, value.get()).get(), "__call__"),
-                             std::move(value));
+    if (!function.function && !python::is_class(api_, value.get())) {
+      Ref called = python::attribute(api_, python::type_of(api_, value.get()).get(), "__call__");
+      function = function_of(api_, std::move(called), std::move(value));
+    }
     const Ref code = function.function ? python::attribute(api_, function.function.get(), "__code__") : Ref();
     const auto runs = [&](const Frame& each) { return each.code.get() == code.get(); };
     if (!code || std::ranges::any_of(frames_, runs)) return;
