@@ -318,6 +318,12 @@ static std::optional<std::string> there_and_back(const Frame& here, std::string_
   return move_value(line, fmt::format("{}.device", name));
 }
 
+// May a line in front of that one give the variable what it has, on the device?
+static bool may_be_moved_in_front(const Frame& here, std::string_view variable, const std::string& device) {
+  return is_identifier(variable) && may_stand_in_front(here, variable) && says_in_front(here, device) &&
+         !device.starts_with(variable);
+}
+
 std::optional<Fix> move_at(const Evidence& evidence, size_t frame, const Operand& operand, const std::string& device) {
   const Frame& here = evidence.stack[frame];
   const std::string_view name = operand.name_in(frame);
@@ -353,8 +359,11 @@ std::optional<Fix> move_at(const Evidence& evidence, size_t frame, const Operand
   if (reads(here.source, name) > 1 && may_stand_in_front(here, name) && says_in_front(here, device))
     return moved_in_front(evidence, frame, operand, name, device);
   const std::string_view container = container_of(name);
-  if (container.empty() && moves_itself(operand, frame) && reads(here.source, name) == 0) {
-    const std::string_view holder = name.substr(0, name.rfind('.'));
+  const bool within = operand.holder_in(frame) == "within" && reads(here.source, container) == 0;
+  if ((container.empty() && moves_itself(operand, frame) && reads(here.source, name) == 0) || within) {
+    const std::string_view holder = within ? holder_of(holder_of(name)) : holder_of(name);
+    if (within && operand.read_again_in(frame) && may_be_moved_in_front(here, holder, device))
+      return line_fix(here, move_of(holder, device) + dedented(here.source));
     auto line = replace_read(here.source, holder, fmt::format("{}.to({})", holder, device));
     return line ? std::optional(line_fix(here, std::move(*line))) : std::nullopt;
   }
@@ -371,12 +380,6 @@ std::optional<Fix> move_at(const Evidence& evidence, size_t frame, const Operand
   if (auto line = replace_read(here.source, container, moved))
     return line_fix(here, keywords_moved(here, frame, operand, std::move(*line), device));
   return std::nullopt;
-}
-
-// May a line in front of that one give the variable what it has, on the device?
-static bool may_be_moved_in_front(const Frame& here, std::string_view variable, const std::string& device) {
-  return is_identifier(variable) && may_stand_in_front(here, variable) && says_in_front(here, device) &&
-         !device.starts_with(variable);
 }
 
 // `batch = batch.to(device)` in front of a line that computes with `batch.ids`, where others of the batch lie there and

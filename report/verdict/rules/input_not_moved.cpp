@@ -81,6 +81,19 @@ const Operand* taken_away_before(const Evidence& evidence, const Operand& it, co
   return source == it.computed_from.end() ? nullptr : &*source;
 }
 
+// `self(batch)`, in a method of the model's that goes on with the batch: the line that gave it to that method. Moved
+// for one call, it would be met again.
+std::optional<Fix> move_where_the_method_was_given(const Evidence& evidence, size_t method, const Operand& input,
+                                                   const Operand& state) {
+  if (module_in(method, state) != "self" || !input.read_again_in(method)) return std::nullopt;
+  for (size_t frame = method + 1; frame < evidence.stack.size(); ++frame) {
+    if (!evidence.stack[frame].project) continue;
+    const bool given = !input.name_in(frame).empty() && !module_in(frame, state).empty();
+    return given ? move_at_call(evidence, frame, input, state) : std::nullopt;
+  }
+  return std::nullopt;
+}
+
 std::optional<Cause> model_input(const Evidence& evidence) {
   // Of an intermediate result that is asked for which it was computed from: the line itself gave nobody anything.
   const auto input = [&](const Operand& it) {
@@ -139,6 +152,7 @@ std::optional<Cause> model_input(const Evidence& evidence) {
   if (placed && !names(*placed, *pair.other)) cause.fix = placed;
   // Where it was made without a device no later use of its name is left behind.
   if (!cause.fix) cause.fix = fix_at_origin(evidence);
+  if (!cause.fix && caller) cause.fix = move_where_the_method_was_given(evidence, *caller, *pair.it, *pair.other);
   // The caller may be a library; the user's frame outside of it, or the user's own module inside, can still be changed.
   if (!cause.fix && caller && evidence.stack[*caller].project)
     cause.fix = move_at_call(evidence, *caller, *pair.it, *pair.other);

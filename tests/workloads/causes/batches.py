@@ -369,3 +369,49 @@ def rate(judge, graphs):
         sure.append(judge(second))
     return sure
 rate(Judge().to("cuda:0"), [Graph(torch.tensor([1, 2]), torch.ones(2))])
+
+# === a batch that a method of the model's gives to the model, and goes on with
+# category: input-not-moved
+# confidence: high
+# repairs: cause
+# fix: return ranker.ranked(deck.to(ranker.read.weight.device))
+class Deck:
+    def __init__(self, cards):
+        self.cards = cards
+    def to(self, device):
+        return Deck({name: value.to(device) for name, value in self.cards.items()})
+class Ranker(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.read, self.doubt = nn.Linear(2, 1), nn.Linear(2, 1)
+    def forward(self, deck):
+        return self.read(deck.cards["faces"])
+    def ranked(self, deck):
+        scores = self(deck)
+        return scores - self.doubt(deck.cards["faces"])
+def best(ranker, decks):
+    for deck in decks:
+        return ranker.ranked(deck)
+best(Ranker().to("cuda:0"), [Deck({"faces": torch.ones(3, 2)})])
+
+# === … that a function gives to a model, and goes on with
+# category: input-not-moved
+# confidence: high
+# repairs: cause
+# fix: sheet = sheet.to(reader.weigh.weight.device)
+# fix: read = reader(sheet)
+class Sheet:
+    def __init__(self, rows):
+        self.rows = rows
+    def to(self, device):
+        return Sheet({name: value.to(device) for name, value in self.rows.items()})
+class Reader(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weigh = nn.Linear(2, 2)
+    def forward(self, sheet):
+        return self.weigh(sheet.rows["marks"])
+def kept(reader, sheet):
+    read = reader(sheet)
+    return read + sheet.rows["marks"]
+kept(Reader().to("cuda:0"), Sheet({"marks": torch.ones(3, 2)}))
