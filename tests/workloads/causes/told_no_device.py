@@ -153,7 +153,7 @@ def growth(ages, device):
     grown = torch.Tensor(ages).to(device) * 2
     first = torch.Tensor([ages[0]])
     return torch.dot(first, grown[:1])
-def told(scale, ages):
+def aged(scale, ages):
     card = torch.device("cuda:0")
     return scale * growth(ages, device=card)
-told(torch.ones(1, device="cuda:0"), [0.5, 2.0, 1.0])
+aged(torch.ones(1, device="cuda:0"), [0.5, 2.0, 1.0])
