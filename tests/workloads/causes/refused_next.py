@@ -362,7 +362,7 @@ class Squeeze(nn.Module):
         narrow = frozen(nn.Linear(4, 2, dtype=sound.dtype))
         bent = torch.tanh(narrow(sound))
         wide = frozen(nn.Linear(2, 4, dtype=bent.dtype))
-        unused = frozen(nn.Linear(2, 4, dtype=bent.dtype))
+        _unused = frozen(nn.Linear(2, 4, dtype=bent.dtype))
         return wide(bent)
 Squeeze()(torch.ones(1, 4, device="cuda:0"))
 

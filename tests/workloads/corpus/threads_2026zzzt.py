@@ -237,12 +237,12 @@ class Irreps(list):
 
     @property
     def dim(self):
-        return sum(mul * (2 * l + 1) for mul, l in self)
+        return sum(mul * (2 * order + 1) for mul, order in self)
 
     def D_from_matrix(self, matrix):
         blocks = []
-        for mul, l in self:
-            block = matrix if l == 1 else matrix.new_ones(1, 1)
+        for mul, order in self:
+            block = matrix if order == 1 else matrix.new_ones(1, 1)
             blocks += [block] * mul
         return torch.block_diag(*blocks)
 # --- e3nn/util/argtools.py
