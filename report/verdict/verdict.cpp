@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "common/format.h"
+#include "common/python_scan.h"
+#include "common/text.h"
 #include "finding/fields.h"
 #include "report/verdict/edits/device_edits.h"
 #include "report/verdict/edits/earlier_line.h"

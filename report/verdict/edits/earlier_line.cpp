@@ -11,11 +11,11 @@
 #include "report/verdict/source/source_line.h"
 
 namespace devtrace::report::verdict {
-namespace {
-
 bool is_definition(std::string_view text) {
   return text.starts_with("def ") || text.starts_with("async def ") || text.starts_with("class ");
 }
+
+namespace {
 
 // What it was computed from as well.
 void for_each_source(const Operand& operand, const std::function<void(const Operand&)>& visit) {

@@ -21,6 +21,9 @@ std::string_view module_in(size_t frame, const Operand& state);
 // `model` and `model.head` for the state `model.head.weight`, as that frame names it: all that may be called.
 std::vector<std::string_view> modules_in(size_t frame, const Operand& state);
 
+// Of a function or a class, whose statements stand further in.
+bool is_definition(std::string_view text);
+
 // The statements around, each with the number of its first line, from the top.
 std::vector<std::pair<int64_t, std::string_view>> statements_around(const Frame& line);
 // … whether two of them are in one function, as far as they show it.

@@ -11,6 +11,7 @@
 #include "report/verdict/edits/earlier_line.h"
 #include "report/verdict/edits/fixes.h"
 #include "report/verdict/source/source_line.h"
+#include "report/verdict/source/statement_scan.h"
 
 namespace devtrace::report::verdict {
 namespace {
@@ -149,7 +150,7 @@ void add_made_below(const Evidence& evidence, Fix& fix) {
     fix.also.insert(behind, edit);
   };
   for (const auto& [number, text] : below) {
-    const auto is_read = [&](const auto& name) { return reads(text, name) > 0; };
+    const auto is_read = [&text = text](const auto& name) { return reads(text, name) > 0; };
     const auto reader = std::find_if(moved.begin(), moved.end(), is_read);
     const std::vector<std::string> targets = targets_of(text);
     const bool makes = maker->makes(text), leaves = leaves_devices(text);
