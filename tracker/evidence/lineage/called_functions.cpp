@@ -88,11 +88,11 @@ class CallFinder {
       add(by, below + above, [&](const std::string& name) { return scope_.follow({name, {}}, frame).value; });
     }
     for (size_t i = 0; i < owners_.size(); ++i) {
+      if (found_[i].by != finding::kNoIndex) break;  // two deep
       const CalledBy& own = owners_[i];
       finding::CalledFunction by;
       by.by = i;
-      const std::string text = found_[i].code.around.text;
-      if (found_[i].by != finding::kNoIndex) break;  // two deep
+      const std::string& text = found_[i].code.around.text;
       add(by, text.substr(std::min(text.find('\n'), text.size())), [&](const std::string& name) {
         if (name == "self" || name == "cls") return own.object ? Ref::borrowed(api_, own.object.get()) : Ref();
         return python::entry(api_, python::attribute(api_, own.function.get(), "__globals__").get(), name);

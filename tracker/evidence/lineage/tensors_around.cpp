@@ -84,12 +84,17 @@ bool has_state(const python::Api& api, const Torch& torch, PyObject* module) {
 // What a text names, at most 32.
 class Named {
  public:
-  Named(const python::Api& api, const Torch& torch, const std::string& text, ObjectWalk& walk, Holders& holders)
-      : api_(api), torch_(torch), text_(text), walk_(walk), holders_(holders) {}
+  // `elements`: note_elements() will be asked, for which all that has no name in the text is looked at.
+  Named(const python::Api& api, const Torch& torch, const std::string& text, ObjectWalk& walk, Holders& holders,
+        bool elements)
+      : api_(api), torch_(torch), text_(text), walk_(walk), holders_(holders), by_element_(elements) {}
 
   void visit(const ReachedObject& reached) {
     if (found.size() == kMost) return;
-    if (!names(text_, reached.name)) return visit_element(reached);
+    if (!names(text_, reached.name)) {
+      if (by_element_) visit_element(reached);
+      return;
+    }
     if (torch_.is_module(reached.object) && names(text_, reached.name + "(")) {
       const auto& devices = holders_.devices_of(reached.object);
       const bool told = devices.size() == 1 || (devices.empty() && !has_state(api_, torch_, reached.object));
@@ -131,14 +136,14 @@ class Named {
   void visit_element(const ReachedObject& reached) {
     const std::string container = reached.name.substr(0, reached.name.rfind('[') + 1);
     if (!container.ends_with('[') || !torch_.is_tensor(reached.object) || torch_.is_opaque(reached.object)) return;
+    const std::string device = torch_.facts(reached.object).device;
     for (size_t at = 0; (at = text_.find(container, at)) != text_.npos; ++at) {
       size_t end = at + container.size();
       if (!begins_name(text_, end)) continue;
       while (end < text_.size() && word_char(text_[end])) ++end;
       const std::string name = text_.substr(at, end + 1 - at);
       if (!name.ends_with(']') || !names(text_, name)) continue;
-      const std::string device = torch_.facts(reached.object).device;
-      elements_[name].insert(torch_.facts(reached.object).device);
+      elements_[name].insert(device);
     }
   }
 
@@ -149,8 +154,19 @@ class Named {
   const std::string& text_;
   ObjectWalk& walk_;
   Holders& holders_;
+  const bool by_element_;
   std::map<std::string, std::set<std::string>> elements_;  // their devices
 };
+
+// Calls `visit` with what an expression of a frame's text leads to, if it can be followed to its end.
+template <class Visit>
+void follow(const python::Api& api, const Scope& scope, const std::string& expression, size_t frame,
+            const Visit& visit) {
+  for (const Path& path : read_expression(api, expression, true, "").mentioned) {
+    if (to_string(path) != expression) continue;
+    if (const Scope::Found reached = scope.follow(path, frame); reached.value) visit(reached);
+  }
+}
 
 }  // namespace
 
@@ -161,17 +177,14 @@ finding::List<finding::FrameExpression> tensors_around(const python::Api& api, c
   for (size_t frame = 0; frame < frames.size(); ++frame) {
     if (frames[frame].around.text.empty()) continue;
     const std::string text = with_one_quote(frames[frame].around.text);
-    Named named(api, torch, text, walk, holders);
+    Named named(api, torch, text, walk, holders, false);
     scope.for_each_local(frame, [&](const std::string& variable, PyObject* value) {
       named.visit_variable(value, variable, variable == "self");
     });
-    for (const std::string& expression : named_by_steps(text)) {
-      for (const Path& path : read_expression(api, expression, true, "").mentioned) {
-        if (to_string(path) != expression) continue;
-        if (const Scope::Found reached = scope.follow(path, frame); reached.value)
-          named.visit({reached.value.get(), expression, reached.role});
-      }
-    }
+    for (const std::string& expression : named_by_steps(text))
+      follow(api, scope, expression, frame, [&](const Scope::Found& reached) {
+        named.visit({reached.value.get(), expression, reached.role});
+      });
     for (finding::DeviceExpression& each : named.found) {
       finding::FrameExpression& told = found.emplace_back();
       static_cast<finding::DeviceExpression&>(told) = std::move(each);
@@ -198,10 +211,7 @@ finding::List<finding::FrameExpression> devices_around(const python::Api& api, c
     };
     if (frames[frame].around.text.empty()) continue;
     for (const std::string& name : named_as_devices(frames[frame].around.text))
-      for (const Path& path : read_expression(api, name, true, "").mentioned)
-        if (const Scope::Found reached = to_string(path) == name ? scope.follow(path, frame) : Scope::Found();
-            reached.value)
-          note(name, reached.value.get());
+      follow(api, scope, name, frame, [&](const Scope::Found& reached) { note(name, reached.value.get()); });
   }
   return found;
 }
@@ -210,7 +220,7 @@ finding::List<finding::DeviceExpression> tensors_of(const python::Api& api, cons
                                                     const std::string& name, const std::string& text, ObjectWalk& walk,
                                                     Holders& holders) {
   const std::string one_quote = with_one_quote(text);
-  Named named(api, torch, one_quote, walk, holders);
+  Named named(api, torch, one_quote, walk, holders, true);
   named.visit_variable(object, name, true);
   named.note_elements();
   return std::move(named.found);
